@@ -1,0 +1,46 @@
+"""The faults that a user can mend. Anything else is a bug and keeps its traceback."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+
+class ExitStatus(IntEnum):
+    """What ``mccgr`` tells the shell."""
+
+    DONE = 0
+    FAILED = 1
+    USAGE = 2
+    INTERRUPTED = 130
+
+
+class MccgrError(Exception):
+    """One line for the user: where the fault is, what it is, and the remedy."""
+
+    exit_status = ExitStatus.FAILED
+
+    def __init__(self, where: str, what: str, remedy: str = "") -> None:
+        super().__init__(one_line(f"{where}: {what}" + (f"; {remedy}" if remedy else "")))
+
+
+class DataError(MccgrError):
+    """A file or matrix that cannot be used as it is."""
+
+
+class ParameterError(MccgrError):
+    """An option that does not fit the data or another option."""
+
+    exit_status = ExitStatus.USAGE
+
+
+class OutputError(MccgrError):
+    """A result that cannot be written where it was asked for."""
+
+
+def one_line(text: str) -> str:
+    """Spell out control characters, so that a message stays one line whatever a file is called.
+
+    >>> one_line("a\\nb")
+    'a\\\\nb'
+    """
+    return "".join(char if char.isprintable() else repr(char)[1:-1] for char in text)

@@ -1,0 +1,41 @@
+"""What can be chosen, and what is chosen by default: plain values that load at once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+METHODS = ("mccgr", "mcc", "grnmf", "l2", "kl", "gdcls", "pg")
+BANDWIDTHS = ("adaptive", "settle")
+INITS = ("random", "nndsvd")
+NORMALIZATIONS = ("none", "l1", "l2", "sqrt")
+WEIGHTS = ("binary", "heat", "histogram", "cosine")
+SYMMETRIES = ("union", "mutual")
+METRICS = ("euclidean", "cosine")
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How to factorize."""
+
+    k: int
+    method: str = "mccgr"
+    alpha: float = 100.0
+    theta: float = 1.0
+    bandwidth: str | float = "adaptive"  # or "settle", or sigma itself
+    iterations: int = 200
+    tolerance: float = 1e-5
+    init: str = "random"
+    restarts: int = 1
+    seed: int = 0
+    ridge: float = 1e-3  # of gdcls
+
+
+@dataclass(frozen=True)
+class GraphSettings:
+    """Which samples are neighbours, and what an edge between them weighs."""
+
+    neighbors: int = 5
+    weight: str = "binary"  # binary: 1, heat: exp(-d^2 / 2t^2), histogram: sum of minima, cosine
+    symmetry: str = "union"  # union: either is the other's neighbour; mutual: both are
+    metric: str | None = None  # of the search; by default cosine for cosine weights, else euclidean
+    heat_width: float | None = None  # t; by default the mean distance between samples
