@@ -1,0 +1,127 @@
+"""The block protocol: a matrix that is only ever visited a block of samples at a time.
+
+A source knows how to call a function on every block of rows of X. Where the rows are (memory, a file,
+other machines) is its own business; solvers see only :class:`BlockSource`.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+Array: TypeAlias = NDArray[Any]
+Matrix: TypeAlias = Any  # an Array or a scipy.sparse.csr_array, which has no types of its own
+
+# A dense block should stay in a core's share of the cache between its two products; a sparse one must
+# outweigh the (k, d) partial sum that each block hands back.
+DENSE_BLOCK_BYTES = 4 << 20
+SPARSE_BLOCK_BYTES = 32 << 20
+
+
+class BlockSource(Protocol):
+    """A non-negative matrix X (n, d) in blocks of rows."""
+
+    @property
+    def shape(self) -> tuple[int, int]: ...
+
+    @property
+    def dtype(self) -> np.dtype[Any]: ...
+
+    def map(
+        self, function: Callable[..., Any], rows: Sequence[Array | None] = (), shared: Sequence[Any] = ()
+    ) -> Iterator[tuple[slice, Any]]:
+        """Call ``function(X_b, *rows_b, *shared)`` on every block; yield, in order, its rows and the result.
+
+        ``rows`` are arrays with a row per sample (or None), cut to the block; ``shared`` goes to all blocks.
+        ``function`` must be importable by name, so that other processes can call it too.
+        """
+        ...
+
+
+class MemoryBlocks:
+    """Blocks of a dense or CSR matrix in memory, as views: nothing is copied."""
+
+    def __init__(self, X: Matrix, block_rows: int | None = None) -> None:
+        self.shape: tuple[int, int] = (X.shape[0], X.shape[1])
+        self.dtype: np.dtype[Any] = X.dtype
+        n = self.shape[0]
+        if block_rows is None:
+            block_rows = rows_per_block(X)
+        slices = [slice(start, min(start + block_rows, n)) for start in range(0, n, block_rows)]
+        self._blocks = [(rows, row_view(X, rows)) for rows in slices]
+
+    def map(
+        self, function: Callable[..., Any], rows: Sequence[Array | None] = (), shared: Sequence[Any] = ()
+    ) -> Iterator[tuple[slice, Any]]:
+        for where, block in self._blocks:
+            yield where, function(block, *(None if r is None else r[where] for r in rows), *shared)
+
+
+def rows_per_block(X: Matrix) -> int:
+    n, d = X.shape
+    if sparse.issparse(X):
+        size, target = X.nnz * (X.dtype.itemsize + X.indices.itemsize), SPARSE_BLOCK_BYTES
+    else:
+        size, target = n * d * X.dtype.itemsize, DENSE_BLOCK_BYTES
+    return max(1, int(n * target // max(size, 1)))
+
+
+def row_view(X: Matrix, rows: slice) -> Matrix:
+    """Rows of X without copying its values."""
+    if not sparse.issparse(X):
+        return X[rows]
+    first, last = X.indptr[rows.start], X.indptr[rows.stop]
+    parts = (X.data[first:last], X.indices[first:last], X.indptr[rows.start : rows.stop + 1] - first)
+    return sparse.csr_array(parts, shape=(rows.stop - rows.start, X.shape[1]), copy=False)
+
+
+@dataclass(frozen=True)
+class Moments:
+    """What a solver must know of X before it starts."""
+
+    mean: float
+    squares: Array  # (d,) sum_i x_ij^2
+
+
+def moments(source: BlockSource) -> Moments:
+    n, d = source.shape
+    total, squares = 0.0, np.zeros(d)
+    for _, (block_total, block_squares) in source.map(block_moments):
+        total += block_total
+        squares += block_squares
+    return Moments(mean=total / (n * d), squares=squares)
+
+
+def block_moments(X_b: Matrix) -> tuple[float, Array]:
+    total = float(X_b.sum(dtype=np.float64))
+    if sparse.issparse(X_b):
+        values = X_b.data.astype(np.float64)
+        return total, np.bincount(X_b.indices, weights=values * values, minlength=X_b.shape[1])
+    return total, np.einsum("ij,ij->j", X_b, X_b, dtype=np.float64)
+
+
+def times(source: BlockSource, right: Array) -> Array:
+    """X right, (n, r)."""
+    product = np.empty((source.shape[0], right.shape[1]))
+    for where, rows in source.map(operator.matmul, shared=(right.astype(source.dtype),)):
+        product[where] = rows
+    return product
+
+
+def transposed_times(source: BlockSource, left: Array) -> Array:
+    """X' left, (d, r)."""
+    product = np.zeros((source.shape[1], left.shape[1]))
+    for _, partial in source.map(block_transposed_times, (left.astype(source.dtype),)):
+        product += partial
+    return product
+
+
+def block_transposed_times(X_b: Matrix, left_b: Array) -> Array:
+    product: Array = X_b.T @ left_b
+    return product

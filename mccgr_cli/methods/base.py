@@ -1,0 +1,236 @@
+"""What every method shares: the terms it reports, the graph term, and the statistics of one pass over X.
+
+Notation (samples by features): X (n, d) ~ W H, coefficients W (n, k), basis H (k, d), graph A (n, n).
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from mccgr_cli.blocks import DENSE_BLOCK_BYTES, Array, BlockSource, Matrix
+
+# Edges of the graph that are looked at together when its term is summed edge by edge.
+EDGE_BLOCK = 1 << 16
+
+
+@dataclass(frozen=True)
+class Terms:
+    """The objective after a step, in its parts."""
+
+    data: float
+    graph: float
+    sigma: float  # the bandwidth that the data term is measured with; nan where the loss has none
+    change: float  # relative fall of the objective over the step, both ends measured with this sigma
+
+    @property
+    def objective(self) -> float:
+        return self.data + self.graph
+
+
+class GraphTerm:
+    """alpha tr(W'LW) = alpha/2 sum_im A_im ||w_i - w_m||^2 with the Laplacian L = diag(u) - A."""
+
+    def __init__(self, A: sparse.csr_array[Any], alpha: float, dtype: np.dtype[Any]) -> None:
+        self.adjacency = (A * alpha).astype(dtype)
+        self.degrees: Array = np.asarray(self.adjacency.sum(axis=1)).ravel()  # alpha u
+        self._cancels = np.sqrt(np.finfo(dtype).eps)
+
+    def pull(self, W: Array) -> Array:
+        """alpha A W: where its neighbours draw each sample."""
+        product: Array = self.adjacency @ W
+        return product
+
+    def value(self, W: Array, pull: Array) -> float:
+        attracted = np.einsum("ik,ik->", W, pull, dtype=np.float64)
+        spread = np.einsum("ik,ik,i->", W, W, self.degrees, dtype=np.float64)
+        if spread - attracted > self._cancels * spread:
+            return float(spread - attracted)
+        return self._value_by_edges(W)
+
+    def _value_by_edges(self, W: Array) -> float:
+        """The same, without the cancellation that a smooth W brings."""
+        edges = self.adjacency.tocoo()
+        total = 0.0
+        for first in range(0, edges.nnz, EDGE_BLOCK):
+            part = slice(first, first + EDGE_BLOCK)
+            gap = (W[edges.row[part]] - W[edges.col[part]]).astype(np.float64)
+            total += float(np.einsum("ek,ek,e->", gap, gap, edges.data[part]))
+        return total / 2
+
+
+class Loss(ABC):
+    """The data term as a function of the errors of the features, e_j = sum_i (x_ij - (WH)_ij)^2."""
+
+    @property
+    def sigma(self) -> float:
+        """The bandwidth in force; nan for a loss that has none."""
+        return float("nan")
+
+    def adapt(self, errors: Array) -> None:  # noqa: B027 (most losses have nothing to learn)
+        """Learn the bandwidth from the errors, before a step."""
+
+    @abstractmethod
+    def weights(self, errors: Array) -> Array:
+        """rho (d,): the slope of the loss in each error."""
+
+    @abstractmethod
+    def value(self, errors: Array) -> float: ...
+
+
+class SquaredError(Loss):
+    """sum_j e_j: every feature weighs the same."""
+
+    def weights(self, errors: Array) -> Array:
+        return np.ones_like(errors)
+
+    def value(self, errors: Array) -> float:
+        return float(errors.sum())
+
+
+@dataclass(frozen=True)
+class Problem:
+    """What is to be factorized, and the parts of the objective."""
+
+    source: BlockSource
+    squares: Array  # (d,) sum_i x_ij^2
+    loss: Loss
+    graph: GraphTerm | None = None
+    ridge: float = 0.0  # of gdcls
+
+
+class Update(ABC):
+    """A method at work: it holds the factors and improves them step by step."""
+
+    def __init__(self, problem: Problem, W: Array, H: Array) -> None:
+        self.source = problem.source
+        self.W = np.array(W, dtype=self.source.dtype, order="C")  # (n, k)
+        # (k, d), always float64: it is small, and sums over all samples meet in it
+        self.H = np.array(H, dtype=np.float64, order="C")
+
+    @abstractmethod
+    def start(self) -> Terms:
+        """Measure the starting point."""
+
+    @abstractmethod
+    def step(self) -> Terms:
+        """One iteration: weights, then H, then W."""
+
+    @property
+    def rho(self) -> Array:
+        """The weight of every feature, (d,)."""
+        return np.ones(self.H.shape[1])
+
+
+class QuadraticUpdate(Update):
+    """Methods whose loss depends on X only through the errors of the features, e (d,).
+
+    One pass over X leaves P = W'X (k, d) and G = W'W (k, k), and these give, with xx_j = sum_i x_ij^2,
+        e_j = xx_j - 2 sum_k H_kj P_kj + sum_k H_kj (G H)_kj
+    so neither the errors, nor the weights, nor the step for H looks at X again.
+    """
+
+    def __init__(self, problem: Problem, W: Array, H: Array) -> None:
+        super().__init__(problem, W, H)
+        self.squares, self.loss, self.graph = problem.squares, problem.loss, problem.graph
+        self.P = np.zeros(self.H.shape)
+        self.G = np.zeros((len(self.H), len(self.H)))
+
+    @property
+    def rho(self) -> Array:
+        return self.loss.weights(self.errors)
+
+    def start(self) -> Terms:
+        self.sweep(gather)
+        self._measure()
+        self.loss.adapt(self.errors)
+        return self._terms(before=float("nan"))
+
+    def step(self) -> Terms:
+        self.loss.adapt(self.errors)
+        before = self.loss.value(self.errors) + self.graph_value
+        rho = self.loss.weights(self.errors)
+        self.improve_basis()
+        self.improve_coefficients(rho)
+        self._measure()
+        return self._terms(before)
+
+    def improve_basis(self) -> None:
+        """H <- H * (W'X) / (W'WH), the step of Lee and Seung: the weights of the features cancel."""
+        self.H *= quotient(self.P, self.G @ self.H)
+
+    @abstractmethod
+    def improve_coefficients(self, rho: Array) -> None:
+        """Change W and leave P and G of the new W behind (see :meth:`sweep`)."""
+
+    def sweep(self, kernel: Any, rows: tuple[Array | None, ...] = (), shared: tuple[Any, ...] = ()) -> None:
+        """The pass over X: ``kernel`` returns the new W_b with its W_b'X_b and W_b'W_b."""
+        self.P.fill(0)
+        self.G.fill(0)
+        for where, (W_b, P_b, G_b) in self.source.map(kernel, (self.W, *rows), shared):
+            self.W[where] = W_b
+            self.P += P_b
+            self.G += G_b
+
+    def _terms(self, before: float) -> Terms:
+        data = self.loss.value(self.errors)
+        return Terms(data, self.graph_value, self.loss.sigma, relative_fall(before, data + self.graph_value))
+
+    def _measure(self) -> None:
+        fitted = np.einsum("kj,kj->j", self.H, self.G @ self.H)
+        errors = self.squares - 2 * np.einsum("kj,kj->j", self.H, self.P) + fitted
+        np.maximum(errors, 0, out=errors)
+        # The expansion is off by about eps * xx_j: too much beside a mean error (it sets sigma) this small.
+        limit = 4 * np.sqrt(np.finfo(self.source.dtype).eps)
+        doubtful = np.flatnonzero(limit * (self.squares + fitted) > errors.mean())
+        if len(doubtful):
+            errors[doubtful] = self._exact_errors(doubtful)
+        self.errors: Array = errors
+        self.pull = None if self.graph is None else self.graph.pull(self.W)
+        self.graph_value = 0.0
+        if self.graph is not None and self.pull is not None:
+            self.graph_value = self.graph.value(self.W, self.pull)
+
+    def _exact_errors(self, columns: Array) -> Array:
+        total = np.zeros(len(columns))
+        for _, errors in self.source.map(residual_squares, (self.W,), (self.H[:, columns], columns)):
+            total += errors
+        return total
+
+
+def relative_fall(before: float, after: float) -> float:
+    return (before - after) / before if before > 0 else 0.0
+
+
+# Block functions: at module level and with explicit arguments, so that they can be sent to other processes.
+
+
+def gather(X_b: Matrix, W_b: Array) -> tuple[Array, Array, Array]:
+    """What a pass leaves behind for a W that does not change."""
+    return W_b, W_b.T @ X_b, W_b.T @ W_b
+
+
+def residual_squares(X_b: Matrix, W_b: Array, basis: Array, columns: Array) -> Array:
+    """sum_i (x_ij - (WH)_ij)^2 for some columns j, the plain way."""
+    total = np.zeros(len(columns))
+    height = max(1, DENSE_BLOCK_BYTES // (8 * len(columns)))
+    for first in range(0, len(W_b), height):
+        rows = slice(first, first + height)
+        block = X_b[rows][:, columns]
+        residual: Array = W_b[rows].astype(np.float64) @ basis
+        residual -= block.toarray() if sparse.issparse(block) else block
+        total += np.einsum("ij,ij->j", residual, residual)
+    return total
+
+
+def quotient(numerator: Array, denominator: Array) -> Array:
+    """numerator / denominator, in place in the first; 0/0 is 1, so that what has no gradient stays put."""
+    tiny = np.finfo(numerator.dtype).tiny
+    numerator += tiny
+    denominator += tiny
+    numerator /= denominator
+    return numerator
