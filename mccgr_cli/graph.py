@@ -1,0 +1,104 @@
+"""The nearest-neighbour graph that keeps similar samples together."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+from scipy.sparse.csgraph import connected_components
+
+from mccgr_cli.blocks import Array, Matrix
+from mccgr_cli.normalize import normalize
+from mccgr_cli.settings import GraphSettings
+
+# Samples whose mean distance sets the width of the heat kernel, and edges weighed together.
+WIDTH_SAMPLE = 2000
+EDGE_BLOCK = 1 << 14
+
+
+def build_graph(X: Matrix, settings: GraphSettings) -> sparse.csr_array[Any]:
+    """The weighted adjacency A (n, n): symmetric, non-negative, nothing on the diagonal."""
+    n = X.shape[0]
+    neighbors = min(settings.neighbors, n - 1)
+    if neighbors < 1:
+        return sparse.csr_array((n, n), dtype=np.float64)
+    metric = settings.metric or ("cosine" if settings.weight == "cosine" else "euclidean")
+    rows = np.repeat(np.arange(n), neighbors)
+    columns = nearest(X, neighbors, metric).ravel()
+    # Both directions get the same weight, so that the larger and the smaller of the two are union and mutual.
+    directed = sparse.csr_array((edge_weights(X, rows, columns, settings), (rows, columns)), shape=(n, n))
+    join = directed.maximum if settings.symmetry == "union" else directed.minimum
+    A = sparse.csr_array(join(directed.T.tocsr()))
+    A.eliminate_zeros()
+    A.sort_indices()
+    return A
+
+
+def nearest(X: Matrix, neighbors: int, metric: str) -> Array:
+    """The nearest other samples of every sample, (n, neighbors)."""
+    from sklearn.neighbors import NearestNeighbors  # slow to import
+
+    if metric == "cosine":  # on unit rows both metrics order alike
+        X = normalize(X.copy(), "l2")
+    search = NearestNeighbors(n_neighbors=neighbors, algorithm="brute").fit(X)
+    found: Array = search.kneighbors(return_distance=False)
+    return found
+
+
+def edge_weights(X: Matrix, rows: Array, columns: Array, settings: GraphSettings) -> Array:
+    if settings.weight == "binary":
+        return np.ones(len(rows))
+    if settings.weight == "cosine":
+        X = normalize(X.copy(), "l2")
+    weights = np.empty(len(rows))
+    for first in range(0, len(rows), EDGE_BLOCK):
+        part = slice(first, first + EDGE_BLOCK)
+        weights[part] = compare(X[rows[part]], X[columns[part]], settings.weight)
+    if settings.weight != "heat":
+        return weights
+    width = settings.heat_width or mean_distance(X)
+    return np.exp(-weights / (2 * width**2)) if width > 0 else np.ones(len(rows))
+
+
+def compare(left: Any, right: Any, measure: str) -> Array:
+    """Row by row: squared distance (heat), sum of minima (histogram) or inner product (cosine)."""
+    if measure == "histogram":
+        compared = np.minimum(left, right) if isinstance(left, np.ndarray) else left.minimum(right)
+    elif measure == "heat":
+        gap = left - right
+        compared = gap * gap
+    else:
+        compared = left * right
+    return np.asarray(compared.sum(axis=1, dtype=np.float64)).ravel()
+
+
+def mean_distance(X: Matrix) -> float:
+    """Over all pairs of samples, or of an even selection of them when they are many."""
+    from sklearn.metrics import pairwise_distances
+
+    sample = X[np.linspace(0, X.shape[0] - 1, min(X.shape[0], WIDTH_SAMPLE)).astype(int)]
+    return float(pairwise_distances(sample).mean())
+
+
+@dataclass(frozen=True)
+class GraphHealth:
+    """What to know before trusting a graph."""
+
+    samples: int
+    edges: int
+    isolated: int
+    components: int
+
+    def __str__(self) -> str:
+        return (
+            f"{self.samples} samples, {self.edges} edges, {self.isolated} isolated samples, "
+            f"{self.components} connected components"
+        )
+
+
+def examine(A: sparse.csr_array[Any]) -> GraphHealth:
+    components, _ = connected_components(A, directed=False)
+    isolated = int(np.count_nonzero(A.sum(axis=1) == 0))
+    return GraphHealth(A.shape[0], int(np.count_nonzero(A.data)) // 2, isolated, int(components))

@@ -1,0 +1,133 @@
+"""Initialise, iterate, stop. Silent: whoever wants to watch passes ``on_step``."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from mccgr_cli.blocks import Array, BlockSource, Moments, moments
+from mccgr_cli.errors import ParameterError
+from mccgr_cli.initialize import nndsvd_start, random_start
+from mccgr_cli.methods import METHODS
+from mccgr_cli.methods.base import GraphTerm, Problem, SquaredError, Terms, Update
+from mccgr_cli.methods.correntropy import Correntropy
+from mccgr_cli.settings import Settings
+
+# A run has converged when this many iterations in a row changed less than the tolerance.
+PATIENCE = 3
+
+
+@dataclass(frozen=True)
+class Step:
+    """What there is to see of a run after an iteration (0 is the start)."""
+
+    iteration: int
+    objective: float
+    data: float
+    graph: float
+    sigma: float
+    change: float
+    seconds: float
+    restart: int = 0
+
+
+@dataclass(frozen=True)
+class Factors:
+    """X ~ W H, the weight of every feature, and how the run went."""
+
+    W: Array  # (n, k)
+    H: Array  # (k, d)
+    rho: Array  # (d,)
+    history: dict[str, Array]  # objective, data, graph, sigma, seconds: one entry for the start and each step
+    converged: bool
+
+    @property
+    def objective(self) -> float:
+        return float(self.history["objective"][-1])
+
+    @property
+    def iterations(self) -> int:
+        return len(self.history["objective"]) - 1
+
+
+def solve(
+    source: BlockSource,
+    settings: Settings,
+    graph: sparse.csr_array[Any] | None = None,
+    start: tuple[Array, Array] | None = None,
+    on_step: Callable[[Step], None] | None = None,
+) -> Factors:
+    """Factorize X; of several restarts, the one that ended with the lowest objective."""
+    known = moments(source)
+    rng = np.random.default_rng(settings.seed)
+    best: Factors | None = None
+    for restart in range(settings.restarts):
+        W, H = start or choose_start(source, settings, known, rng)
+        update = make_update(source, settings, graph, known, W, H)
+        factors = iterate(update, settings, restart, on_step)
+        if best is None or factors.objective < best.objective:
+            best = factors
+    assert best is not None
+    return best
+
+
+def choose_start(
+    source: BlockSource, settings: Settings, known: Moments, rng: np.random.Generator
+) -> tuple[Array, Array]:
+    make = nndsvd_start if settings.init == "nndsvd" else random_start
+    return make(source, settings.k, known.mean, rng)
+
+
+def make_update(
+    source: BlockSource,
+    settings: Settings,
+    graph: sparse.csr_array[Any] | None,
+    known: Moments,
+    W: Array,
+    H: Array,
+) -> Update:
+    method = METHODS[settings.method]
+    term = None
+    if method.graph and settings.alpha > 0:
+        if graph is None:
+            raise ParameterError(settings.method, "needs a graph", "build one, or use a method without")
+        term = GraphTerm(graph, settings.alpha, source.dtype)
+    loss = Correntropy(settings.theta, settings.bandwidth) if method.weighted else SquaredError()
+    return method.update(Problem(source, known.squares, loss, term, settings.ridge), W, H)
+
+
+def iterate(update: Update, settings: Settings, restart: int, on_step: Callable[[Step], None] | None) -> Factors:
+    began = time.perf_counter()
+    steps: list[Step] = []
+
+    def record(terms: Terms) -> Step:
+        seconds = time.perf_counter() - began
+        step = Step(len(steps), terms.objective, terms.data, terms.graph, terms.sigma, terms.change, seconds, restart)
+        steps.append(step)
+        if on_step is not None:
+            on_step(step)
+        return step
+
+    previous = record(update.start())
+    quiet = 0
+    while len(steps) <= settings.iterations and quiet < PATIENCE:
+        step = record(update.step())
+        quiet = quiet + 1 if has_settled(step, previous, settings.tolerance) else 0
+        previous = step
+    history = {
+        name: np.array([getattr(step, name) for step in steps])
+        for name in ("objective", "data", "graph", "sigma", "seconds")
+    }
+    W, H = update.W, update.H.astype(update.W.dtype)
+    return Factors(W, H, update.rho, history, converged=quiet >= PATIENCE)
+
+
+def has_settled(step: Step, previous: Step, tolerance: float) -> bool:
+    """Neither the objective nor the bandwidth it is measured with still moves."""
+    moved = abs(step.sigma - previous.sigma)  # nan without a bandwidth
+    return abs(step.change) <= tolerance and not moved > tolerance * step.sigma

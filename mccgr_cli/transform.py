@@ -1,0 +1,38 @@
+"""Coefficients of new samples on a basis that was learnt before."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from mccgr_cli.blocks import Array, BlockSource, times
+from mccgr_cli.methods.divergence import fit_rows
+
+# Rounds over the components, and the relative change at which they stop.
+MOST_ROUNDS = 1000
+SMALLEST_CHANGE = 1e-9
+
+
+def transform(source: BlockSource, H: Array, rho: Array, method: str) -> Array:
+    """W >= 0 that fits X ~ WH best for the loss that H was learnt with; neighbours play no part."""
+    if method == "kl":
+        W = np.empty((source.shape[0], len(H)), dtype=source.dtype)
+        for where, W_b in source.map(fit_rows, shared=(H.astype(source.dtype),)):
+            W[where] = W_b
+        return W
+    weighted = rho * H.astype(np.float64)
+    return least_squares_rows(times(source, weighted.T), weighted @ H.T).astype(source.dtype)
+
+
+def least_squares_rows(target: Array, gram: Array) -> Array:
+    """argmin over W >= 0 of tr(W gram W')/2 - tr(W target'), by rounds over the components for all rows."""
+    W = np.zeros_like(target)
+    used = np.flatnonzero(np.diag(gram) > 0)  # a component that is 0 everywhere explains nothing
+    for _ in range(MOST_ROUNDS):
+        moved = 0.0
+        for r in used:
+            new = np.maximum(W[:, r] + (target[:, r] - W @ gram[:, r]) / gram[r, r], 0)
+            moved = max(moved, float(np.abs(new - W[:, r]).max(initial=0)))
+            W[:, r] = new
+        if moved <= SMALLEST_CHANGE * W.max(initial=0):
+            break
+    return W
