@@ -1,0 +1,338 @@
+"""The HDF5 container, version 1: what a file of each kind holds, and how it is read, checked and written.
+
+``docs/FORMAT.md`` is the specification in prose; ``SCHEMA`` is the same in code.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import io
+import json
+import os
+import secrets
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import h5py
+import numpy as np
+from scipy import sparse
+
+from mccgr_cli.blocks import Array, Matrix
+from mccgr_cli.errors import DataError, OutputError
+
+FORMAT = "mccgr"
+VERSION = 1
+
+MOST_HOPS = 32  # from soft link to soft link; more are a circle
+
+
+@dataclass(frozen=True)
+class Field:
+    """One dataset: its dimensions by letter (equal letters must be equal lengths) and its type."""
+
+    dims: str
+    type: str  # "real", "whole", "text" or "matrix" (real; dense or CSR)
+    required: bool = False
+
+
+NAMES = {
+    "labels": Field("n", "whole"),
+    "label_names": Field("c", "text"),
+    "sample_names": Field("n", "text"),
+    "feature_names": Field("d", "text"),
+}
+HISTORY = ("objective", "data", "graph", "sigma", "seconds")
+FACTORS = {
+    "W": Field("nk", "real", required=True),
+    "H": Field("kd", "real", required=True),
+    "rho": Field("d", "real", required=True),
+    **{f"history/{name}": Field("t", "real", required=True) for name in HISTORY},
+}
+SCHEMA: Mapping[str, Mapping[str, Field]] = {
+    "matrix": {"X": Field("nd", "matrix", required=True), **NAMES},
+    "graph": {"A": Field("nn", "matrix", required=True), "sample_names": NAMES["sample_names"]},
+    "factors": {**FACTORS, **NAMES},
+    "clusters": {
+        "assignments": Field("n", "whole", required=True),
+        # the factors that were clustered travel along, when it was factors that were clustered
+        **{name: Field(field.dims, field.type) for name, field in FACTORS.items()},
+        **NAMES,
+    },
+}
+
+
+@dataclass(frozen=True)
+class Contents:
+    """What a file holds: its kind, its datasets by path, its root attributes and how it came to be."""
+
+    kind: str
+    datasets: dict[str, Any]
+    attributes: dict[str, Any] = field(default_factory=dict)
+    provenance: dict[str, Any] = field(default_factory=dict)
+
+    def __getitem__(self, name: str) -> Any:
+        return self.datasets[name]
+
+    def __contains__(self, name: str) -> bool:
+        return name in self.datasets
+
+    def names(self) -> dict[str, Any]:
+        """Labels and names, which every stage carries on."""
+        return {name: self.datasets[name] for name in NAMES if name in self.datasets}
+
+    def labels_as_text(self) -> list[str] | None:
+        """The label of every sample as the user knows it."""
+        if "labels" not in self:
+            return None
+        if "label_names" not in self:
+            return [str(code) for code in self["labels"]]
+        return [self["label_names"][code] for code in self["labels"]]
+
+
+# Reading
+
+
+def is_container(file: h5py.File) -> bool:
+    return bool(file.attrs.get("format") == FORMAT)
+
+
+def read(file: h5py.File, where: str) -> Contents:
+    """Read a whole file of ours and check it against the schema of its kind."""
+    kind, version = file.attrs.get("kind"), file.attrs.get("version")
+    if not isinstance(version, (int, np.integer)) or version < 1:
+        raise DataError(where, f"its format version is {version!r}, not a number", "the file is damaged")
+    if version > VERSION:
+        raise DataError(where, f"format version {version} is newer than this mccgr reads", "update mccgr")
+    if not isinstance(kind, str) or kind not in SCHEMA:
+        raise DataError(where, f"unknown kind of file {kind!r}", f"mccgr reads {', '.join(SCHEMA)}")
+    datasets = {}
+    for name, spec in SCHEMA[kind].items():
+        node = resolve(file, name, where)
+        if node is not None:
+            datasets[name] = _read_field(node, name, spec, where)
+        elif spec.required:
+            raise DataError(where, f"a {kind} file without /{name}", "make it again")
+    _check_lengths(kind, datasets, where)
+    attributes = {
+        name: value.item() if isinstance(value, np.generic) else value
+        for name, value in file.attrs.items()
+        if name not in ("format", "version", "kind", "provenance")
+    }
+    return Contents(kind, datasets, attributes, _read_provenance(file))
+
+
+def resolve(group: h5py.Group, path: str, where: str, hops: int = MOST_HOPS) -> h5py.Dataset | h5py.Group | None:
+    """The object at ``path``, or None. Links that lead out of the file are refused, not followed."""
+    node: Any = group
+    for part in path.strip("/").split("/"):
+        link = node.get(part, getlink=True) if isinstance(node, h5py.Group) else None
+        if link is None:
+            return None
+        if isinstance(link, h5py.ExternalLink):
+            raise DataError(where, f"/{path.strip('/')} is a link to another file", "copy the data into this one")
+        if isinstance(link, h5py.SoftLink):  # followed by hand: its path may cross a link out of the file
+            start = node.file if link.path.startswith("/") else node
+            node = resolve(start, link.path, where, hops - 1) if hops else None
+        else:
+            node = node[part]
+    if isinstance(node, h5py.Dataset) and (node.is_virtual or node.external):
+        raise DataError(where, f"/{path.strip('/')} keeps its values in another file", "copy the data into this one")
+    return node
+
+
+def read_matrix(node: h5py.Dataset | h5py.Group, name: str, where: str) -> Matrix:
+    """A dense dataset, or a CSR or CSC group of data, indices and indptr."""
+    if isinstance(node, h5py.Dataset):
+        if node.ndim != 2:
+            raise DataError(where, f"/{name} has the shape {node.shape}", "a matrix has two dimensions")
+        _check_dtype(node, name, "real", where)
+        return np.asarray(node[()])
+    parts = {}
+    for part in ("data", "indices", "indptr"):
+        dataset = resolve(node, part, where)
+        if not isinstance(dataset, h5py.Dataset) or dataset.ndim != 1:
+            raise DataError(
+                where,
+                f"/{name} is a group but not a sparse matrix (no {part})",
+                "name a dataset with FILE::/dataset",
+            )
+        _check_dtype(dataset, f"{name}/{part}", "real" if part == "data" else "whole", where)
+        parts[part] = dataset[()]
+    shape = node.attrs.get("shape", node.attrs.get("h5sparse_shape"))
+    if shape is None or len(shape) != 2:
+        raise DataError(where, f"/{name} does not state its shape", "write it as the attribute 'shape'")
+    by_column = "csc" in str(node.attrs.get("encoding-type", node.attrs.get("h5sparse_format", "csr")))
+    return compressed_matrix(parts, (int(shape[0]), int(shape[1])), by_column, f"{where}: /{name}")
+
+
+def compressed_matrix(
+    parts: Mapping[str, Array], shape: tuple[int, int], by_column: bool, where: str
+) -> sparse.csr_array[Any]:
+    """A checked CSR matrix out of the three arrays of a CSR or CSC one."""
+    data, indices, indptr = parts["data"], parts["indices"], parts["indptr"]
+    lines, width = (shape[1], shape[0]) if by_column else shape
+    faulty = (
+        (lines < 0 or width < 0 or len(indptr) != lines + 1)
+        or (len(indices) != len(data) or indptr[0] != 0 or indptr[-1] != len(data))
+        or bool(np.any(np.diff(indptr) < 0))
+        or (len(indices) > 0 and (indices.min() < 0 or indices.max() >= width))
+    )
+    if faulty:
+        raise DataError(where, "its indices do not fit its shape", "the file is damaged")
+    make = sparse.csc_array if by_column else sparse.csr_array
+    if data.dtype.kind != "f":
+        data = data.astype(np.float64)  # duplicates are summed below, and small integers would overflow
+    matrix = make((data, indices, indptr), shape=shape).tocsr()
+    matrix.sum_duplicates()  # and sorts the indices
+    return matrix
+
+
+def read_text(node: h5py.Dataset, name: str, where: str) -> list[str]:
+    if h5py.check_string_dtype(node.dtype) is None or node.ndim != 1:
+        raise DataError(where, f"/{name} is not a list of names", "the file is damaged")
+    return [str(text) for text in node.asstr(errors="replace")[()]]
+
+
+def _read_field(node: h5py.Dataset | h5py.Group, name: str, spec: Field, where: str) -> Any:
+    if spec.type == "matrix":
+        return read_matrix(node, name, where)
+    if not isinstance(node, h5py.Dataset) or node.ndim != len(spec.dims):
+        raise DataError(where, f"/{name} is not a dataset of {len(spec.dims)} dimensions", "make it again")
+    if spec.type == "text":
+        return read_text(node, name, where)
+    _check_dtype(node, name, spec.type, where)
+    return np.asarray(node[()])
+
+
+def _check_dtype(node: h5py.Dataset, name: str, expected: str, where: str) -> None:
+    kinds = "iu" if expected == "whole" else "fiub"
+    if node.dtype.kind not in kinds:
+        raise DataError(where, f"/{name} holds {node.dtype} where {expected} numbers belong", "convert it")
+
+
+def _check_lengths(kind: str, datasets: Mapping[str, Any], where: str) -> None:
+    seen: dict[str, tuple[int, str]] = {}
+    for name, value in datasets.items():
+        lengths = value.shape if hasattr(value, "shape") else (len(value),)
+        for letter, length in zip(SCHEMA[kind][name].dims, lengths, strict=True):
+            known, first = seen.setdefault(letter, (length, name))
+            if known != length:
+                what = f"/{name} has {length} entries where /{first} has {known}"
+                raise DataError(where, what, "the file is damaged or was put together wrongly")
+    if "labels" in datasets and "label_names" in datasets:
+        codes = datasets["labels"]
+        if len(codes) and (codes.min() < 0 or codes.max() >= len(datasets["label_names"])):
+            raise DataError(where, "/labels points outside /label_names", "the file is damaged")
+
+
+def _read_provenance(file: h5py.File) -> dict[str, Any]:
+    """Provenance is for people: a damaged one does not stop the work."""
+    with contextlib.suppress(ValueError, TypeError):
+        value = json.loads(file.attrs.get("provenance", "{}"))
+        if isinstance(value, dict):
+            return value
+    return {}
+
+
+# Writing
+
+
+def encode(contents: Contents) -> bytes:
+    """The file as bytes. Made in memory: HDF5 can neither write to a pipe nor fail cleanly on a full disk."""
+    buffer = io.BytesIO()
+    with h5py.File(buffer, "w") as file:
+        file.attrs["format"] = FORMAT
+        file.attrs["version"] = VERSION
+        file.attrs["kind"] = contents.kind
+        file.attrs["provenance"] = json.dumps(contents.provenance, sort_keys=True)
+        for name, value in contents.attributes.items():
+            file.attrs[name] = value
+        for name, spec in SCHEMA[contents.kind].items():
+            if name in contents:
+                _write_field(file, name, spec, contents[name])
+    return buffer.getvalue()
+
+
+def _write_field(file: h5py.File, name: str, spec: Field, value: Any) -> None:
+    if spec.type == "text":
+        file.create_dataset(name, data=[str(text) for text in value], dtype=h5py.string_dtype())
+    elif sparse.issparse(value):
+        group = file.create_group(name)
+        group.attrs["shape"] = value.shape
+        group.attrs["encoding-type"] = "csr_matrix"
+        for part in ("data", "indices", "indptr"):
+            group.create_dataset(part, data=getattr(value, part))
+    else:
+        file.create_dataset(name, data=value)
+
+
+def write_stream(contents: Contents, stream: BinaryIO) -> None:
+    rest = memoryview(encode(contents))
+    try:
+        while rest:  # with PYTHONUNBUFFERED a stream may take only a part at a time
+            rest = rest[stream.write(rest) :]
+        stream.flush()
+    except BrokenPipeError:
+        raise OutputError("standard output", "closed before the whole result was written") from None
+    except OSError as fault:
+        raise _write_fault("standard output", fault) from None
+
+
+def write_file(contents: Contents, path: Path, overwrite: bool) -> None:
+    """Write ``path`` whole or not at all: into a temporary file beside it, then renamed."""
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
+    try:
+        try:
+            with temporary.open("xb") as file:
+                file.write(encode(contents))
+                file.flush()
+                os.fsync(file.fileno())
+            if overwrite:
+                temporary.replace(path)
+            else:
+                _rename_exclusively(temporary, path)
+            _sync_folder(path.parent)
+        finally:
+            temporary.unlink(missing_ok=True)
+    except OSError as fault:
+        raise _write_fault(str(path), fault) from None
+
+
+def refuse_existing(path: Path) -> OutputError:
+    return OutputError(str(path), "exists already", "choose another name with -o, or give --overwrite")
+
+
+def _rename_exclusively(temporary: Path, path: Path) -> None:
+    try:
+        os.link(temporary, path)  # unlike rename, fails when another run was first
+    except FileExistsError:
+        raise refuse_existing(path) from None
+    except OSError:  # a file system without hard links
+        if path.exists():
+            raise refuse_existing(path) from None
+        temporary.replace(path)
+
+
+def _sync_folder(folder: Path) -> None:
+    with contextlib.suppress(OSError):  # not every system can
+        handle = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+
+
+def _write_fault(where: str, fault: OSError) -> OutputError:
+    remedies = {
+        errno.ENOSPC: "free some space or choose another folder with -o",
+        errno.EDQUOT: "free some space or choose another folder with -o",
+        errno.ENOENT: "make the folder first",
+        errno.EACCES: "choose another folder with -o",
+        errno.EROFS: "choose another folder with -o",
+        errno.ENAMETOOLONG: "choose a shorter name with -o",
+    }
+    reason = (fault.strerror or str(fault)).lower()
+    return OutputError(where, f"cannot write: {reason}", remedies.get(fault.errno or 0, ""))

@@ -1,0 +1,92 @@
+"""What the tests share: planted problems, and a way to run the command in this process."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+from hypothesis import settings
+
+from mccgr_cli.cli import main
+from mccgr_cli.container import Contents, write_file
+
+ORACLES = Path(__file__).parent / "oracles"
+
+# Machines are shared: how long an example takes says nothing.
+settings.register_profile("mccgr", deadline=None, derandomize=True)
+settings.load_profile("mccgr")
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a user sees of a command."""
+
+    status: int
+    stdout: str
+    stderr: str
+    output: bytes
+
+
+def run_mccgr(*arguments: object, stdin: bytes | None = None) -> Outcome:
+    result = CliRunner().invoke(main, [str(a) for a in arguments], input=stdin, prog_name="mccgr")
+    if result.exception is not None and not isinstance(result.exception, SystemExit):
+        raise result.exception  # a bug, not a message
+    stdout = result.stdout_bytes.decode(errors="replace")
+    return Outcome(result.exit_code, stdout, result.stderr, result.stdout_bytes)
+
+
+@pytest.fixture
+def mccgr() -> Callable[..., Outcome]:
+    return run_mccgr
+
+
+@pytest.fixture
+def refused(mccgr: Callable[..., Outcome]) -> Callable[..., str]:
+    """Run a command that must fail, and return its message, which must be one line."""
+
+    def run(*arguments: object, status: int = 1, stdin: bytes | None = None) -> str:
+        outcome = mccgr(*arguments, stdin=stdin)
+        lines = outcome.stderr.strip().splitlines()
+        assert outcome.status == status, outcome.stderr
+        assert len(lines) == 1, outcome.stderr
+        assert "Traceback" not in outcome.stderr
+        assert outcome.output == b""
+        return lines[0]
+
+    return run
+
+
+def planted(n: int = 60, d: int = 24, k: int = 3, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    """k groups of samples, each with features of its own, and some noise: X (n, d) and labels (n,)."""
+    rng = np.random.default_rng(seed)
+    labels = np.arange(n) % k
+    centers = np.kron(np.eye(k), np.ones((1, d // k))) * 4 + 0.5
+    return rng.gamma(4.0, centers[labels] / 4), labels
+
+
+@pytest.fixture
+def X_file(tmp_path: Path) -> Path:
+    """A matrix file with three planted groups, labels and names."""
+    X, labels = planted()
+    contents = Contents(
+        "matrix",
+        {
+            "X": X,
+            "labels": labels,
+            "label_names": ["ant", "bee", "cat"],
+            "sample_names": [f"s{i}" for i in range(len(X))],
+            "feature_names": [f"f{j}" for j in range(X.shape[1])],
+        },
+    )
+    path = tmp_path / "X.h5"
+    write_file(contents, path, overwrite=False)
+    return path
+
+
+def relative_gap(ours: Any, theirs: Any) -> float:
+    return float(np.abs(ours - theirs).max() / np.abs(theirs).max())
