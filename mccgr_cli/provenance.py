@@ -1,0 +1,41 @@
+"""How a result came to be, as it is stored in the result."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+from mccgr_cli import __version__
+from mccgr_cli.readers import Loaded
+
+PACKAGES = ("numpy", "scipy", "scikit-learn", "h5py")
+
+
+def record(command: str, parameters: Mapping[str, Any], inputs: Sequence[Loaded]) -> dict[str, Any]:
+    """Command line, parameters, versions, time, and the inputs with their own provenance in turn."""
+    return {
+        "command": command,
+        "command_line": shlex.join([Path(sys.argv[0]).name, *sys.argv[1:]]),
+        "parameters": dict(parameters),
+        "versions": {"mccgr": __version__, "python": sys.version.split()[0], **installed_versions()},
+        "time": datetime.now(UTC).isoformat(timespec="seconds"),
+        "inputs": [
+            {"name": loaded.name, "sha256": loaded.sha256, "provenance": loaded.contents.provenance}
+            for loaded in inputs
+        ],
+    }
+
+
+def installed_versions() -> dict[str, str]:
+    found = {}
+    for package in PACKAGES:
+        try:
+            found[package] = version(package)
+        except PackageNotFoundError:  # vendored by a distribution under another name
+            continue
+    return found
