@@ -1,0 +1,80 @@
+"""The ``mccgr`` command: a group whose commands are imported when they are called."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+from typing import Any, NoReturn
+
+import click
+
+from mccgr_cli import __version__
+from mccgr_cli.errors import ExitStatus, MccgrError, one_line
+
+COMMANDS = ("graph", "factorize", "cluster", "evaluate", "transform", "info")
+
+
+class MccgrGroup(click.Group):
+    """Commands by name of their module, and the one place where errors become a line and an exit status."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
+        if name not in COMMANDS:
+            return None
+        command: click.Command = importlib.import_module(f"{__name__}.{name}").command
+        return command
+
+    def main(self, *args: Any, **kwargs: Any) -> NoReturn:
+        kwargs["standalone_mode"] = False
+        try:
+            result = super().main(*args, **kwargs)
+            sys.exit(result if isinstance(result, int) else ExitStatus.DONE)
+        except click.exceptions.NoArgsIsHelpError as fault:
+            fault.show()
+            sys.exit(ExitStatus.USAGE)
+        except click.UsageError as fault:
+            command = fault.ctx.command_path if fault.ctx else "mccgr"
+            fail(f"{command}: {fault.format_message().rstrip('.')}; see '{command} --help'", ExitStatus.USAGE)
+        except MccgrError as fault:
+            fail(str(fault), fault.exit_status)
+        except MemoryError:
+            fail(
+                "mccgr: out of memory; use --dtype float32, fewer samples or a larger machine",
+                ExitStatus.FAILED,
+            )
+        except (click.Abort, KeyboardInterrupt):
+            fail("mccgr: interrupted; nothing was written", ExitStatus.INTERRUPTED)
+
+
+def fail(message: str, status: ExitStatus) -> NoReturn:
+    click.echo(one_line(message), err=True)
+    leave_broken_pipe()
+    sys.exit(status)
+
+
+def leave_broken_pipe() -> None:
+    """Let what is left in the buffer go nowhere if nobody reads it: Python would complain at exit."""
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+@click.group(cls=MccgrGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="mccgr")
+def main() -> None:
+    """Robust clustering of pictures and other non-negative matrices.
+
+    mccgr factorizes X ~ WH with a correntropy loss, which learns a weight for every feature and so silences
+    noisy ones, and with a nearest-neighbour graph, which keeps similar samples together. Its commands are
+    stages that pass HDF5 files (or a pipe) on.
+
+    \b
+    Examples:
+      mccgr factorize X.h5 --alpha 100 --k 5
+      mccgr factorize X.h5 --k 5 -o - | mccgr cluster - -o - | mccgr evaluate -
+      mccgr cluster "$(mccgr factorize X.h5 --k 5)"
+    """

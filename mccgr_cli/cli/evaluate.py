@@ -1,0 +1,99 @@
+"""``mccgr evaluate``"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from mccgr_cli.cli import options
+
+if TYPE_CHECKING:
+    from mccgr_cli.metrics import Scores
+
+
+@click.command()
+@click.argument("source", metavar="CLUSTERS")
+@click.option(
+    "--labels",
+    metavar="FILE",
+    help="The true classes: one a line, or a .mat, .npy, .csv or HDF5 file (FILE::NAME names a variable or "
+    "column).  [default: the labels in CLUSTERS]",
+)
+@options.output_format("table", "json", "csv")
+def command(source: str, labels: str | None, style: str) -> None:
+    """Compare clusters with the true classes.
+
+    Prints the accuracy (clusters matched with classes by Kuhn-Munkres), the normalized mutual information
+    (divided by the larger entropy, as in the paper), the adjusted Rand index, the purity, and how many
+    samples of each class are in each cluster.
+
+    \b
+    Examples:
+      mccgr evaluate X.factors.clusters.h5
+      mccgr evaluate clusters.h5 --labels classes.txt --format json
+      mccgr cluster X.factors.h5 -o - | mccgr evaluate - --format csv
+    """
+    from mccgr_cli.errors import DataError
+    from mccgr_cli.metrics import evaluate
+    from mccgr_cli.readers import load, load_labels
+
+    loaded = load(source, kinds=("clusters",))
+    assignments = loaded.contents["assignments"]
+    truth = load_labels(labels) if labels else loaded.contents.labels_as_text()
+    if truth is None:
+        raise DataError(loaded.name, "no labels to compare the clusters with", "give them with --labels FILE")
+    if len(truth) != len(assignments):
+        what = f"{len(truth)} labels for {len(assignments)} samples"
+        raise DataError(labels or loaded.name, what, "give one label for each sample")
+    click.echo(FORMATS[style](evaluate(truth, assignments)))
+
+
+def summary(scores: Scores) -> dict[str, Any]:
+    return {
+        "accuracy": scores.accuracy,
+        "nmi": scores.nmi,
+        "ari": scores.ari,
+        "purity": scores.purity,
+        "samples": int(scores.confusion.sum()),
+        "classes": len(scores.classes),
+        "clusters": len(scores.clusters),
+    }
+
+
+def as_json(scores: Scores) -> str:
+    table = {
+        "classes": scores.classes,
+        "clusters": scores.clusters,
+        "matches": scores.matches,
+        "counts": scores.confusion.tolist(),
+    }
+    return json.dumps({**summary(scores), "confusion": table})
+
+
+def as_csv(scores: Scores) -> str:
+    text = io.StringIO()
+    writer = csv.DictWriter(text, list(summary(scores)), lineterminator="\n")
+    writer.writeheader()
+    writer.writerow(summary(scores))
+    return text.getvalue().rstrip("\n")
+
+
+def as_table(scores: Scores) -> str:
+    from mccgr_cli.cli.tables import aligned
+
+    figures = [
+        [name, f"{value:.4f}" if isinstance(value, float) else str(value)] for name, value in summary(scores).items()
+    ]
+    counts = [
+        [name, *(str(count) for count in row)]
+        for name, row in zip(scores.classes, scores.confusion.tolist(), strict=True)
+    ]
+    header = ["class \\ cluster", *(str(cluster) for cluster in scores.clusters)]
+    return aligned(figures) + "\n\n" + aligned([header, *counts])
+
+
+FORMATS = {"table": as_table, "json": as_json, "csv": as_csv}

@@ -1,0 +1,110 @@
+"""``mccgr info``"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from mccgr_cli.cli import options
+
+if TYPE_CHECKING:
+    from mccgr_cli.container import Contents
+
+
+@click.command()
+@click.argument("source", metavar="FILE")
+@options.output_format("table", "json")
+def command(source: str, style: str) -> None:
+    """Show what a file holds: shapes, parameters, health and provenance.
+
+    FILE is any file that mccgr reads or writes, or - for standard input.
+
+    \b
+    Examples:
+      mccgr info X.h5
+      mccgr info X.factors.h5 --format json
+    """
+    from mccgr_cli.container import SCHEMA
+    from mccgr_cli.readers import load
+
+    loaded = load(source, kinds=tuple(SCHEMA))
+    contents = loaded.contents
+    facts = {
+        "file": loaded.name,
+        "kind": contents.kind,
+        "sha256": loaded.sha256,
+        "datasets": {name: shape_of(value) for name, value in contents.datasets.items()},
+        "attributes": contents.attributes,
+        "health": health(contents),
+        "provenance": contents.provenance,
+    }
+    click.echo(json.dumps(facts) if style == "json" else as_text(facts))
+
+
+def shape_of(value: Any) -> str:
+    from scipy import sparse
+
+    if not hasattr(value, "shape"):
+        return f"{len(value)} names"
+    shape = " x ".join(str(length) for length in value.shape)
+    if sparse.issparse(value):
+        return f"{shape} {value.dtype}, sparse, {value.nnz} non-zeros"
+    return f"{shape} {value.dtype}"
+
+
+def health(contents: Contents) -> dict[str, Any]:
+    """What to know before relying on a file."""
+    import numpy as np
+
+    from mccgr_cli.graph import examine
+
+    facts: dict[str, Any] = {}
+    if "X" in contents:
+        X = contents["X"]
+        filled = X.nnz if not isinstance(X, np.ndarray) else int(np.count_nonzero(X))
+        facts["share of zeros"] = round(1 - filled / (X.shape[0] * X.shape[1]), 4)
+        facts["empty samples"] = int(np.count_nonzero(np.asarray(X.sum(axis=1)) == 0))
+        facts["empty features"] = int(np.count_nonzero(np.asarray(X.sum(axis=0)) == 0))
+        facts["largest value"] = float(X.max())
+    if "A" in contents:
+        facts["graph"] = str(examine(contents["A"]))
+    if "W" in contents:
+        W, rho = contents["W"], contents["rho"]
+        facts["iterations"] = len(contents["history/objective"]) - 1
+        facts["objective"] = float(contents["history/objective"][-1])
+        facts["unused components"] = int(np.count_nonzero(W.max(axis=0) == 0))
+        facts["samples without coefficients"] = int(np.count_nonzero(W.max(axis=1) == 0))
+        facts["silenced features"] = int(np.count_nonzero(rho < 0.01))
+    if "assignments" in contents:
+        facts["clusters"] = len(np.unique(contents["assignments"]))
+    if "labels" in contents:
+        facts["classes"] = len(np.unique(contents["labels"]))
+    return facts
+
+
+def as_text(facts: dict[str, Any]) -> str:
+    from mccgr_cli.cli.tables import pairs
+
+    parts = [pairs([(name, facts[name]) for name in ("file", "kind", "sha256")])]
+    for section in ("datasets", "health", "attributes"):
+        if facts[section]:
+            parts.append(f"{section}\n{pairs(facts[section].items())}")
+    steps = list(history(facts["provenance"]))
+    if steps:
+        parts.append("history\n" + pairs(steps))
+    return "\n\n".join(parts)
+
+
+def history(provenance: Any) -> Iterator[tuple[str, str]]:
+    """Time and command line of every step that led to the file, the first one first."""
+    if not isinstance(provenance, dict):
+        return
+    inputs = provenance.get("inputs")
+    for given in inputs if isinstance(inputs, list) else []:
+        if isinstance(given, dict):
+            yield from history(given.get("provenance"))
+    if "command_line" in provenance:
+        yield str(provenance.get("time")), str(provenance["command_line"])

@@ -1,0 +1,228 @@
+"""Options that several commands share, as decorators."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import fields
+from typing import Any, TypeVar
+
+import click
+
+from mccgr_cli.settings import (
+    BANDWIDTHS,
+    INITS,
+    METHODS,
+    METRICS,
+    NORMALIZATIONS,
+    SYMMETRIES,
+    WEIGHTS,
+    GraphSettings,
+    Settings,
+)
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+Chosen = TypeVar("Chosen", Settings, GraphSettings)
+
+
+def stack(*decorators: Callable[[Any], Any]) -> Callable[[Function], Function]:
+    """Several decorators as one, the first on top."""
+
+    def apply(function: Function) -> Function:
+        for decorate in reversed(decorators):
+            function = decorate(function)
+        return function
+
+    return apply
+
+
+matrix_input = stack(
+    click.argument("source", metavar="MATRIX"),
+    click.option("--transpose", is_flag=True, help="Samples are the columns of MATRIX, not the rows."),
+    click.option(
+        "--label-key",
+        metavar="NAME",
+        help="Where MATRIX keeps its labels: a variable (.mat, .npz), dataset (HDF5), column (.csv) "
+        "or column of obs (.h5ad).",
+    ),
+)
+
+preprocessing = stack(
+    click.option(
+        "--normalize",
+        type=click.Choice(NORMALIZATIONS),
+        default="none",
+        show_default=True,
+        help="Rows to unit sum (l1) or unit length (l2), or the square root of every value (sqrt).",
+    ),
+    click.option(
+        "--dtype",
+        type=click.Choice(["float32", "float64"]),
+        help="Compute with this precision.  [default: float32 if MATRIX is, else float64]",
+    ),
+)
+
+
+class Bandwidth(click.ParamType):  # type: ignore[type-arg]
+    """adaptive, settle, or sigma as a number."""
+
+    name = "bandwidth"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        if value in BANDWIDTHS:
+            return value
+        try:
+            return click.FloatRange(min=0, min_open=True).convert(value, param, ctx)
+        except click.BadParameter:
+            self.fail(f"{value!r} is none of {', '.join(BANDWIDTHS)} or a number above 0", param, ctx)
+
+
+solver = stack(
+    click.option("--k", type=click.IntRange(min=1), metavar="N", required=True, help="Number of components."),
+    click.option(
+        "--method",
+        type=click.Choice(METHODS),
+        default=Settings.method,
+        show_default=True,
+        help="mccgr: correntropy and graph; mcc: correntropy; grnmf: squared error and graph; l2: squared "
+        "error; kl: Kullback-Leibler; gdcls: constrained least squares; pg: projected gradients.",
+    ),
+    click.option(
+        "--alpha",
+        type=click.FloatRange(min=0),
+        metavar="NUMBER",
+        default=Settings.alpha,
+        show_default=True,
+        help="Weight of the graph against the squared errors of the data (mccgr, grnmf).",
+    ),
+    click.option(
+        "--theta",
+        type=click.FloatRange(min=0, min_open=True),
+        metavar="NUMBER",
+        default=Settings.theta,
+        show_default=True,
+        help="Width of the correntropy kernel: the smaller, the more features are silenced (mccgr, mcc).",
+    ),
+    click.option(
+        "--bandwidth",
+        type=Bandwidth(),
+        metavar=f"[{'|'.join(BANDWIDTHS)}|SIGMA]",
+        default=Settings.bandwidth,
+        show_default=True,
+        help="Whether sigma follows the errors throughout (the paper), until it has settled, or is given.",
+    ),
+    click.option(
+        "--iterations",
+        type=click.IntRange(min=0),
+        metavar="N",
+        default=Settings.iterations,
+        show_default=True,
+        help="Stop after so many.",
+    ),
+    click.option(
+        "--tolerance",
+        type=click.FloatRange(min=0),
+        metavar="NUMBER",
+        default=Settings.tolerance,
+        show_default=True,
+        help="Stop when the objective changes relatively by less, three times in a row.",
+    ),
+    click.option(
+        "--init",
+        default=Settings.init,
+        show_default=True,
+        metavar=f"[{'|'.join(INITS)}|FILE]",
+        help="Where to start: random numbers, singular vectors, or the factors in a file.",
+    ),
+    click.option(
+        "--restarts",
+        type=click.IntRange(min=1),
+        metavar="N",
+        default=Settings.restarts,
+        show_default=True,
+        help="Start so many times and keep the factors with the lowest objective.",
+    ),
+    click.option(
+        "--ridge",
+        type=click.FloatRange(min=0, min_open=True),
+        metavar="NUMBER",
+        default=Settings.ridge,
+        show_default=True,
+        help="Regularisation of gdcls, relative to the size of the basis.",
+    ),
+)
+
+graph = stack(
+    click.option(
+        "--neighbors",
+        type=click.IntRange(min=1),
+        metavar="N",
+        default=GraphSettings.neighbors,
+        show_default=True,
+        help="Nearest neighbours that each sample is joined to.",
+    ),
+    click.option(
+        "--weight",
+        type=click.Choice(WEIGHTS),
+        default=GraphSettings.weight,
+        show_default=True,
+        help="What an edge weighs: 1, exp(-distance^2 / 2t^2), the histogram intersection or the cosine.",
+    ),
+    click.option(
+        "--symmetry",
+        type=click.Choice(SYMMETRIES),
+        default=GraphSettings.symmetry,
+        show_default=True,
+        help="Join two samples if either is a neighbour of the other, or only if both are.",
+    ),
+    click.option(
+        "--metric",
+        type=click.Choice(METRICS),
+        help="How the search measures distance.  [default: cosine with --weight cosine, else euclidean]",
+    ),
+    click.option(
+        "--heat-width",
+        type=click.FloatRange(min=0, min_open=True),
+        metavar="T",
+        help="The t of --weight heat.  [default: the mean distance between samples]",
+    ),
+)
+
+seed = click.option(
+    "--seed",
+    type=click.IntRange(min=0, max=2**32 - 1),
+    metavar="N",
+    default=Settings.seed,
+    show_default=True,
+    help="Of the random numbers: the same seed gives the same result.",
+)
+
+output = stack(
+    click.option(
+        "-o",
+        "--output",
+        metavar="FILE",
+        help="Write FILE; - is standard output.  [default: named after the input; the name is printed]",
+    ),
+    click.option("--overwrite", is_flag=True, help="Replace the output if it exists."),
+)
+
+verbosity = stack(
+    click.option("-q", "--quiet", is_flag=True, help="Say nothing unless it fails."),
+    click.option("-v", "--verbose", is_flag=True, help="Say more about what is done."),
+)
+
+
+def output_format(*formats: str) -> Callable[[Function], Function]:
+    return click.option(
+        "--format",
+        "style",
+        type=click.Choice(formats),
+        default=formats[0],
+        show_default=True,
+        help="How to print the result.",
+    )
+
+
+def chosen(kind: type[Chosen], given: dict[str, Any]) -> Chosen:
+    """The settings of one kind among everything that was given."""
+    return kind(**{field.name: given[field.name] for field in fields(kind)})

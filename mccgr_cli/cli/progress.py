@@ -1,0 +1,136 @@
+"""What is said while it works: always on stderr, and nothing at all when it shall be quiet."""
+
+from __future__ import annotations
+
+import math
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from mccgr_cli.errors import one_line
+
+if TYPE_CHECKING:
+    from mccgr_cli.solver import Step
+
+LINE_EVERY = 5.0  # seconds between plain lines
+FRAME_EVERY = 0.1  # seconds between frames on a terminal
+CURVE_WIDTH = 48
+BARS = "▁▂▃▄▅▆▇█"
+
+
+class Reporter:
+    """Tells the user, as much as was asked for."""
+
+    def __init__(self, quiet: bool, verbose: bool) -> None:
+        self.quiet = quiet
+        self.verbose = verbose and not quiet
+
+    def note(self, text: str) -> None:
+        if not self.quiet:
+            click.echo(one_line(text), err=True)
+
+    def detail(self, text: str) -> None:
+        if self.verbose:
+            self.note(text)
+
+    @contextmanager
+    def watching(self, iterations: int, restarts: int) -> Iterator[Callable[[Step], None] | None]:
+        """A function to call after each iteration: it draws on a terminal, else prints a line now and then."""
+        if self.quiet:
+            yield None
+        elif sys.stderr.isatty():
+            with terminal_display(iterations, restarts) as show:
+                yield show
+        else:
+            yield PlainLines(iterations, restarts)
+
+
+class Pace:
+    """Speed and time left."""
+
+    def __init__(self, iterations: int, restarts: int) -> None:
+        self.iterations = iterations
+        self.restarts = restarts
+
+    def describe(self, step: Step) -> dict[str, str]:
+        speed = step.iteration / step.seconds if step.seconds > 0 else math.nan
+        left = (self.iterations * (self.restarts - step.restart) - step.iteration) / speed if speed > 0 else 0
+        shown = {"iteration": f"{step.iteration}/{self.iterations}"}
+        if self.restarts > 1:
+            shown["start"] = f"{step.restart + 1}/{self.restarts}"
+        shown["objective"] = f"{step.objective:.6g}"
+        shown["data"] = f"{step.data:.4g}"
+        shown["graph"] = f"{step.graph:.4g}"
+        shown["change"] = f"{step.change:.1e}"
+        if not math.isnan(step.sigma):
+            shown["sigma"] = f"{step.sigma:.4g}"
+        shown["speed"] = f"{speed:.1f}/s"
+        shown["left"] = f"<{time.strftime('%H:%M:%S', time.gmtime(left))}"
+        return shown
+
+
+class PlainLines:
+    """For logs: one line every few seconds."""
+
+    def __init__(self, iterations: int, restarts: int) -> None:
+        self.pace = Pace(iterations, restarts)
+        self.due = time.monotonic() + LINE_EVERY
+
+    def __call__(self, step: Step) -> None:
+        if time.monotonic() >= self.due:
+            self.due = time.monotonic() + LINE_EVERY
+            click.echo("  ".join(f"{k} {v}" for k, v in self.pace.describe(step).items()), err=True)
+
+
+@contextmanager
+def terminal_display(iterations: int, restarts: int) -> Iterator[Callable[[Step], None]]:
+    from rich.console import Console
+    from rich.live import Live
+    from rich.progress_bar import ProgressBar
+    from rich.table import Table
+    from rich.text import Text
+
+    pace = Pace(iterations, restarts)
+    curve: list[float] = []
+    due = 0.0
+
+    def frame(step: Step) -> Any:
+        shown = pace.describe(step)
+        figures = Table.grid(padding=(0, 2))
+        figures.add_row(*(Text(name, style="dim") for name in shown))
+        figures.add_row(*(Text(value, style="bold") for value in shown.values()))
+        whole = Table.grid()
+        whole.add_row(ProgressBar(total=iterations, completed=step.iteration, width=CURVE_WIDTH))
+        whole.add_row(Text(sparkline(curve, CURVE_WIDTH), style="cyan"))
+        whole.add_row(figures)
+        return whole
+
+    with Live(console=Console(stderr=True), auto_refresh=False, transient=True) as live:
+
+        def show(step: Step) -> None:
+            nonlocal due
+            if step.iteration == 0:
+                curve.clear()
+            curve.append(step.objective)
+            if time.monotonic() >= due:
+                due = time.monotonic() + FRAME_EVERY
+                live.update(frame(step), refresh=True)
+
+        yield show
+
+
+def sparkline(values: list[float], width: int) -> str:
+    """The course of the objective in one line of text, on a logarithmic scale.
+
+    >>> sparkline([1000, 100, 10, 1], 4)
+    '█▆▃▁'
+    """
+    picked = [values[i * len(values) // width] for i in range(width)] if len(values) > width else values
+    logs = [math.log(max(value, 1e-300)) for value in picked]
+    low, high = min(logs), max(logs)
+    span = (high - low) or 1.0
+    return "".join(BARS[round((value - low) / span * (len(BARS) - 1))] for value in logs)

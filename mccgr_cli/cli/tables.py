@@ -1,0 +1,29 @@
+"""Plain tables for the terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from mccgr_cli.errors import one_line
+
+
+def aligned(rows: Sequence[Sequence[str]]) -> str:
+    """Columns side by side: the first to the left, the others, which are figures, to the right.
+
+    >>> print(aligned([["a", "1"], ["bb", "10"]]))
+    a    1
+    bb  10
+    """
+    cells = [[one_line(cell) for cell in row] for row in rows]
+    widths = [max(len(cell) for cell in column) for column in zip(*cells, strict=True)]
+    return "\n".join(
+        "  ".join([row[0].ljust(widths[0]), *(c.rjust(w) for c, w in zip(row[1:], widths[1:], strict=True))])
+        for row in cells
+    )
+
+
+def pairs(facts: Iterable[tuple[object, object]]) -> str:
+    """Names and values side by side, both to the left."""
+    cells = [(one_line(str(name)), one_line(str(value))) for name, value in facts]
+    width = max(len(name) for name, _ in cells)
+    return "\n".join(f"  {name.ljust(width)}  {value}".rstrip() for name, value in cells)
