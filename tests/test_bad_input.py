@@ -1,0 +1,270 @@
+"""Whatever is wrong: one line that says where, what and the remedy, the right status, and nothing half-written."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import h5py
+import numpy as np
+import pytest
+from conftest import planted
+
+from mccgr_cli.container import Contents, write_file
+
+
+def factorize(*more):
+    return ("factorize", *more, "--method", "l2", "--k", 2)
+
+
+def save(path, X):
+    np.save(path, X)
+    return path
+
+
+def with_value(value):
+    X, _ = planted()
+    X[17, 4] = X[18, 2] = value
+    return X
+
+
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [(-0.5, ["2 negative", "17", "4"]), (np.nan, ["NaN", "17", "4"]), (np.inf, ["infinit", "17", "4"])],
+)
+def test_values_that_nmf_cannot_use(refused, tmp_path, value, words):
+    message = refused(*factorize(save(tmp_path / "X.npy", with_value(value))))
+    assert message.startswith(f"{tmp_path / 'X.npy'}: ")
+    assert all(word in message for word in words)
+
+
+def test_files_that_are_no_matrix(refused, tmp_path, X_file):
+    assert "no such file" in refused(*factorize(tmp_path / "missing.h5"))
+    text = tmp_path / "text.h5"
+    text.write_text("not HDF5")
+    assert "not an HDF5 file" in refused(*factorize(text))
+    cut = tmp_path / "cut.h5"
+    cut.write_bytes(X_file.read_bytes()[:3000])
+    assert "truncated" in refused(*factorize(cut))
+    with h5py.File(tmp_path / "empty.h5", "w") as file:
+        file["something"] = [1.0]
+    assert "no matrix" in refused(*factorize(tmp_path / "empty.h5"))
+    assert "empty" in refused(*factorize(save(tmp_path / "none.npy", np.zeros((0, 5)))))
+    assert "folder" in refused(*factorize(tmp_path), "-o", tmp_path / "F.h5")
+
+
+def test_a_file_of_ours_without_X(refused, tmp_path):
+    with h5py.File(tmp_path / "X.h5", "w") as file:
+        file.attrs.update({"format": "mccgr", "version": 1, "kind": "matrix"})
+    assert "without /X" in refused(*factorize(tmp_path / "X.h5"))
+
+
+def test_the_wrong_kind_of_file(mccgr, refused, X_file, tmp_path):
+    mccgr("factorize", X_file, "--k", 2, "-o", tmp_path / "F.h5")
+    assert "factors" in refused(*factorize(tmp_path / "F.h5"))
+    assert "mccgr cluster" in refused("evaluate", tmp_path / "F.h5")
+    assert "mccgr graph" in refused("factorize", X_file, "--k", 2, "--graph", tmp_path / "F.h5")
+    assert "mccgr factorize" in refused("transform", X_file, X_file)
+
+
+def test_a_text_column_in_a_csv(refused, tmp_path):
+    (tmp_path / "X.csv").write_text("a,b,species\n1,2,setosa\n3,4,virginica\n")
+    message = refused(*factorize(tmp_path / "X.csv"))
+    assert all(word in message for word in ("species", "setosa", "2"))
+
+
+def test_newer_files_are_refused(refused, tmp_path):
+    with h5py.File(tmp_path / "X.h5", "w") as file:
+        file.attrs.update({"format": "mccgr", "version": 2, "kind": "matrix"})
+        file["X"] = np.eye(3)
+    assert "newer" in refused(*factorize(tmp_path / "X.h5"))
+
+
+def test_links_out_of_the_file_are_refused(refused, tmp_path):
+    with h5py.File(tmp_path / "other.h5", "w") as file:
+        file["X"] = np.eye(3)
+    with h5py.File(tmp_path / "X.h5", "w") as file:
+        file["X"] = h5py.ExternalLink("other.h5", "/X")
+    assert "link to another file" in refused(*factorize(tmp_path / "X.h5"))
+    with h5py.File(tmp_path / "V.h5", "w") as file:
+        layout = h5py.VirtualLayout((3, 3), dtype="f8")
+        layout[:] = h5py.VirtualSource(str(tmp_path / "other.h5"), "X", (3, 3))
+        file.create_virtual_dataset("X", layout)
+    assert "another file" in refused(*factorize(tmp_path / "V.h5"))
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (("--k", 0), "--k"),
+        (("--k", "many"), "--k"),
+        ((), "--k"),
+        (("--k", 3, "--alpha", -1), "--alpha"),
+        (("--k", 3, "--theta", 0), "--theta"),
+        (("--k", 3, "--bandwidth", "narrow"), "--bandwidth"),
+        (("--k", 3, "--bandwidth", -2), "--bandwidth"),
+        (("--k", 3, "--method", "magic"), "--method"),
+        (("--k", 3, "--colour", "red"), "--colour"),
+        (("--k", 25), "at most 24"),
+    ],
+)
+def test_bad_usage(refused, X_file, options, words):
+    assert words in refused("factorize", X_file, *options, "-q", status=2)
+
+
+def test_unknown_commands(refused):
+    assert "No such command 'clutser'" in refused("clutser", status=2)
+
+
+def test_k_larger_than_the_matrix(refused, tmp_path):
+    path = save(tmp_path / "X.npy", np.ones((3, 8)))
+    assert "at most 3" in refused("factorize", path, "--k", 4, "--method", "l2", status=2)
+    assert "--k" in refused("cluster", path, "--k", 4, status=2)
+    assert "--k" in refused("cluster", path, status=2)
+
+
+def test_graphs_that_do_not_fit(mccgr, refused, X_file, tmp_path):
+    mccgr("graph", save(tmp_path / "small.npy", planted(n=30)[0]), "-o", tmp_path / "A.h5")
+    assert "a graph of 30 samples for a matrix of 60" in refused(
+        "factorize", X_file, "--k", 2, "--graph", tmp_path / "A.h5"
+    )
+    write_file(Contents("graph", {"A": np.triu(np.ones((60, 60)), 1)}), tmp_path / "B.h5", overwrite=False)
+    assert "symmetric" in refused("factorize", X_file, "--k", 2, "--graph", tmp_path / "B.h5")
+
+
+def test_starts_that_do_not_fit(mccgr, refused, X_file, tmp_path):
+    mccgr("factorize", X_file, "--k", 2, "-o", tmp_path / "F.h5")
+    assert "are needed" in refused("factorize", X_file, "--k", 3, "--method", "l2", "--init", tmp_path / "F.h5")
+    assert "no such file" in refused("factorize", X_file, "--k", 3, "--method", "l2", "--init", "nndvsd")
+    assert "--restarts" in refused(*factorize(X_file), "--init", tmp_path / "F.h5", "--restarts", 2, status=2)
+
+
+def test_labels_of_the_wrong_length(mccgr, refused, X_file, tmp_path):
+    mccgr("cluster", X_file, "--k", 3, "-o", tmp_path / "C.h5")
+    (tmp_path / "labels.txt").write_text("a\nb\n")
+    assert "2 labels for 60 samples" in refused("evaluate", tmp_path / "C.h5", "--labels", tmp_path / "labels.txt")
+
+
+def test_no_labels_at_all(mccgr, refused, tmp_path):
+    mccgr("cluster", save(tmp_path / "X.npy", planted()[0]), "--k", 3, "-o", tmp_path / "C.h5")
+    assert "--labels" in refused("evaluate", tmp_path / "C.h5")
+
+
+def test_new_samples_with_other_features(mccgr, refused, X_file, tmp_path):
+    mccgr("factorize", X_file, "--k", 2, "-o", tmp_path / "F.h5")
+    path = save(tmp_path / "new.npy", np.ones((4, 7)))
+    assert "7 features where the basis has 24" in refused("transform", tmp_path / "F.h5", path)
+
+
+def test_standard_input_that_is_empty_or_not_hdf5(refused):
+    assert "empty" in refused("cluster", "-", "-o", "-", stdin=b"")
+    assert "standard input" in refused("cluster", "-", "-o", "-", stdin=b"hello")
+    assert "-o" in refused("cluster", "-", stdin=b"", status=2)
+
+
+# Outputs
+
+
+def leftovers(folder):
+    return [path.name for path in folder.iterdir() if path.name.endswith(".tmp")]
+
+
+def test_an_existing_output_is_kept_unless_told_otherwise(mccgr, refused, X_file, tmp_path):
+    output = tmp_path / "F.h5"
+    output.write_text("precious")
+    assert "--overwrite" in refused(*factorize(X_file), "-o", output)
+    assert output.read_text() == "precious"
+    assert mccgr(*factorize(X_file), "-o", output, "--overwrite").status == 0
+    assert h5py.is_hdf5(output)
+    assert not leftovers(tmp_path)
+
+
+def test_an_output_folder_that_is_not_there(refused, X_file, tmp_path):
+    assert "no folder" in refused(*factorize(X_file), "-o", tmp_path / "nowhere" / "F.h5")
+    assert "is a folder" in refused(*factorize(X_file), "-o", tmp_path)
+
+
+def test_another_run_that_was_first_wins(X_file, tmp_path, monkeypatch):
+    from mccgr_cli import container
+    from mccgr_cli.errors import OutputError
+
+    output = tmp_path / "F.h5"
+    contents = Contents("matrix", {"X": np.eye(3)})
+    encode = container.encode
+
+    def slowly(given):
+        output.write_text("the first")
+        return encode(given)
+
+    monkeypatch.setattr(container, "encode", slowly)
+    with pytest.raises(OutputError, match="exists already"):
+        write_file(contents, output, overwrite=False)
+    assert output.read_text() == "the first"
+    assert not leftovers(tmp_path)
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+def test_a_full_disk_on_standard_output(X_file):
+    command = [sys.executable, "-m", "mccgr_cli", *map(str, factorize(X_file)), "-q", "-o", "-"]
+    with Path("/dev/full").open("wb") as full:
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True)
+    assert done.returncode == 1
+    assert "no space left" in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+
+
+@pytest.mark.skipif(os.name != "posix" or shutil.which("bash") is None, reason="needs a limit on file sizes")
+def test_a_full_disk_leaves_nothing_behind_and_the_earlier_output_intact(X_file, tmp_path):
+    """A limit on the size of files stands in for the full disk: the write fails half-way all the same."""
+    output = tmp_path / "F.h5"
+    output.write_text("precious")
+    command = f"trap '' XFSZ; ulimit -f 4; {sys.executable} -m mccgr_cli factorize {X_file} --k 5 --method l2 -q"
+    done = subprocess.run(
+        ["bash", "-c", f"{command} -o {output} --overwrite"], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 1, done.stderr
+    assert "cannot write" in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+    assert output.read_text() == "precious"
+    assert not leftovers(tmp_path)
+
+
+def test_interrupted_runs_end_with_130_and_leave_nothing(mccgr, X_file, tmp_path, monkeypatch):
+    from mccgr_cli import solver
+
+    def interrupt(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(solver, "has_settled", interrupt)
+    outcome = mccgr(*factorize(X_file), "-q", "-o", tmp_path / "F.h5")
+    assert outcome.status == 130
+    assert "interrupted" in outcome.stderr
+    assert [path.name for path in tmp_path.iterdir()] == ["X.h5"]
+
+
+def test_running_out_of_memory_is_said_in_one_line(refused, X_file, monkeypatch):
+    from mccgr_cli import stages
+
+    def exhaust(*_):
+        raise MemoryError
+
+    monkeypatch.setattr(stages, "solve", exhaust)
+    assert "out of memory" in refused(*factorize(X_file), "-q")
+
+
+def test_a_bug_keeps_its_traceback(mccgr, X_file, monkeypatch):
+    from mccgr_cli import stages
+
+    def bug(*_):
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(stages, "solve", bug)
+    with pytest.raises(ZeroDivisionError):
+        mccgr(*factorize(X_file), "-q")
+
+
+def test_names_with_line_breaks_stay_on_one_line(refused, tmp_path):
+    assert "\\n" in refused(*factorize(tmp_path / "two\nlines.h5"))

@@ -1,0 +1,200 @@
+"""graph, cluster, evaluate, transform, info, and all of them in a pipe."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+import subprocess
+import sys
+
+import h5py
+import numpy as np
+import pytest
+from conftest import planted
+
+from mccgr_cli.container import Contents, write_file
+
+
+@pytest.fixture
+def factors(mccgr, X_file, tmp_path):
+    path = tmp_path / "F.h5"
+    assert mccgr("factorize", X_file, "--k", 3, "--theta", 5, "-o", path).status == 0
+    return path
+
+
+@pytest.fixture
+def clusters(mccgr, factors, tmp_path):
+    path = tmp_path / "C.h5"
+    assert mccgr("cluster", factors, "-o", path).status == 0
+    return path
+
+
+# The pipe
+
+
+def test_the_pipe_gives_one_json_object_and_the_same_numbers_as_files(mccgr, X_file, clusters):
+    factors = mccgr("factorize", X_file, "--k", 3, "--theta", 5, "-o", "-")
+    piped = mccgr("cluster", "-", "-o", "-", stdin=factors.output)
+    scores = mccgr("evaluate", "-", "--format", "json", stdin=piped.output)
+    assert json.loads(scores.stdout) == json.loads(mccgr("evaluate", clusters, "--format", "json").stdout)
+    assert json.loads(scores.stdout)["accuracy"] == 1.0
+
+
+@pytest.mark.slow
+def test_a_real_shell_pipe(X_file):
+    mccgr = f"{sys.executable} -m mccgr_cli"
+    line = (
+        f"{mccgr} factorize {X_file} --alpha 100 --theta 5 --k 3 -o - | {mccgr} cluster - -o - | "
+        f"{mccgr} evaluate - --format json"
+    )
+    done = subprocess.run(["bash", "-o", "pipefail", "-c", line], capture_output=True, text=True, check=True)
+    assert json.loads(done.stdout)["nmi"] == 1.0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+def test_a_closed_pipe_is_one_line_and_no_traceback(tmp_path, unbuffered):
+    np.save(tmp_path / "X.npy", np.random.default_rng(0).random((20_000, 20)))  # more than any pipe holds
+    mccgr = f"{sys.executable} -m mccgr_cli factorize {tmp_path}/X.npy --k 20 --method l2 --iterations 1 -q -o -"
+    done = subprocess.run(
+        ["bash", "-c", f"{mccgr} | head -c 10 > /dev/null; exit ${{PIPESTATUS[0]}}"],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTHONUNBUFFERED": unbuffered},
+    )
+    assert done.returncode == 1
+    assert done.stderr == "standard output: closed before the whole result was written\n"
+
+
+def test_substitution_of_the_printed_name(mccgr, X_file):
+    printed = mccgr("factorize", X_file, "--k", 3).stdout.strip()
+    outcome = mccgr("cluster", printed)
+    assert outcome.stdout.strip() == str(X_file.with_name("X.factors.clusters.h5"))
+
+
+# graph
+
+
+def test_graph_says_how_healthy_it_is(mccgr, X_file, tmp_path):
+    outcome = mccgr("graph", X_file, "--neighbors", 3, "--weight", "heat")
+    assert outcome.stdout.strip() == str(X_file.with_name("X.graph.h5"))
+    assert "isolated samples" in outcome.stderr
+    assert "connected components" in outcome.stderr
+    with h5py.File(outcome.stdout.strip()) as file:
+        assert file.attrs["weight"] == "heat"
+        assert tuple(file["A"].attrs["shape"]) == (60, 60)
+
+
+# cluster
+
+
+def test_cluster_finds_the_planted_groups_by_k_means_and_by_the_largest_coefficient(mccgr, factors, tmp_path):
+    _, labels = planted()
+    for assign in ("kmeans", "max"):
+        mccgr("cluster", factors, "--assign", assign, "-o", tmp_path / f"{assign}.h5")
+        with h5py.File(tmp_path / f"{assign}.h5") as file:
+            found = file["assignments"][()]
+            assert file["W"].shape == (60, 3)
+        assert len(set(zip(found, labels, strict=True))) == 3
+
+
+def test_cluster_on_a_matrix_is_the_baseline(mccgr, X_file, tmp_path):
+    assert mccgr("cluster", X_file, "--k", 3, "-o", tmp_path / "base.h5").status == 0
+    scores = json.loads(mccgr("evaluate", tmp_path / "base.h5", "--format", "json").stdout)
+    assert scores["accuracy"] == 1.0
+
+
+def test_cluster_can_use_another_number_of_clusters(mccgr, factors, tmp_path):
+    mccgr("cluster", factors, "--k", 5, "-o", tmp_path / "five.h5")
+    with h5py.File(tmp_path / "five.h5") as file:
+        assert len(np.unique(file["assignments"])) == 5
+
+
+def test_cluster_with_fewer_distinct_samples_than_clusters(mccgr, tmp_path):
+    np.save(tmp_path / "X.npy", np.repeat(np.eye(2), 5, axis=0))
+    outcome = mccgr("cluster", tmp_path / "X.npy", "--k", 3, "-o", tmp_path / "C.h5")
+    assert outcome.status == 0
+    assert "clusters: 2 of 10 samples" in outcome.stderr
+
+
+# evaluate
+
+
+def test_evaluate_prints_a_table(mccgr, clusters):
+    printed = mccgr("evaluate", clusters).stdout
+    assert "accuracy  1.0000" in printed
+    assert "bee" in printed
+
+
+def test_evaluate_prints_csv(mccgr, clusters):
+    (row,) = csv.DictReader(io.StringIO(mccgr("evaluate", clusters, "--format", "csv").stdout))
+    assert float(row["nmi"]) == 1.0
+    assert row["samples"] == "60"
+
+
+@pytest.mark.parametrize("name", ["labels.txt", "labels.npy"])
+def test_evaluate_takes_labels_from_a_file(mccgr, clusters, tmp_path, name):
+    _, labels = planted()
+    labels = (labels == 0).astype(int)
+    if name.endswith("txt"):
+        (tmp_path / name).write_text("".join(f"{label}\n" for label in labels))
+    else:
+        np.save(tmp_path / name, labels)
+    scores = json.loads(mccgr("evaluate", clusters, "--labels", tmp_path / name, "--format", "json").stdout)
+    assert scores["classes"] == 2
+    assert scores["accuracy"] == pytest.approx(2 / 3)
+
+
+# transform
+
+
+def test_transform_puts_new_samples_into_the_right_clusters(mccgr, factors, tmp_path):
+    X, labels = planted(n=30, seed=9)
+    np.savez(tmp_path / "new.npz", X=X, y=labels)
+    outcome = mccgr("transform", factors, tmp_path / "new.npz")
+    assert outcome.stdout.strip() == str(tmp_path / "new.coefficients.h5")
+    mccgr("cluster", tmp_path / "new.coefficients.h5", "--assign", "max", "-o", tmp_path / "C.h5")
+    assert json.loads(mccgr("evaluate", tmp_path / "C.h5", "--format", "json").stdout)["accuracy"] == 1.0
+
+
+def test_transform_normalizes_as_the_basis_was_learnt(mccgr, X_file, tmp_path):
+    mccgr("factorize", X_file, "--k", 3, "--normalize", "l2", "-o", tmp_path / "F.h5")
+    X, _ = planted()
+    for name, scale in (("a", 1), ("b", 1000)):
+        np.save(tmp_path / f"{name}.npy", X * scale)
+        mccgr("transform", tmp_path / "F.h5", tmp_path / f"{name}.npy", "-o", tmp_path / f"{name}.h5")
+    with h5py.File(tmp_path / "a.h5") as a, h5py.File(tmp_path / "b.h5") as b:
+        np.testing.assert_allclose(a["W"][()], b["W"][()], rtol=1e-6)
+
+
+# info
+
+
+def test_info_shows_every_kind(mccgr, X_file, factors, clusters, tmp_path):
+    mccgr("graph", X_file, "-o", tmp_path / "A.h5")
+    for path, kind, fact in (
+        (X_file, "matrix", "empty samples"),
+        (tmp_path / "A.h5", "graph", "connected components"),
+        (factors, "factors", "silenced features"),
+        (clusters, "clusters", "assignments"),
+    ):
+        printed = mccgr("info", path).stdout
+        assert f"kind    {kind}" in printed
+        assert fact in printed
+        facts = json.loads(mccgr("info", path, "--format", "json").stdout)
+        assert facts["kind"] == kind
+
+
+def test_info_tells_the_history_of_a_file(mccgr, clusters):
+    facts = json.loads(mccgr("info", clusters, "--format", "json").stdout)
+    assert facts["provenance"]["command"] == "cluster"
+    assert facts["provenance"]["inputs"][0]["provenance"]["command"] == "factorize"
+    assert mccgr("info", clusters).stdout.count("+00:00") == 2
+
+
+def test_info_survives_odd_provenance(mccgr, tmp_path):
+    odd = {"inputs": [{"provenance": [1]}, 3], "command_line": 7}
+    write_file(Contents("matrix", {"X": np.eye(3)}, provenance=odd), tmp_path / "X.h5", overwrite=False)
+    assert mccgr("info", tmp_path / "X.h5").status == 0

@@ -1,0 +1,52 @@
+"""Starts are where they should be."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from conftest import planted
+from scipy import sparse
+
+from mccgr_cli.blocks import MemoryBlocks, moments
+from mccgr_cli.initialize import leading_singular_vectors, nndsvd_start, random_start
+from mccgr_cli.settings import Settings
+from mccgr_cli.solver import solve
+
+
+def rng():
+    return np.random.default_rng(0)
+
+
+@pytest.mark.parametrize("make", [np.asarray, sparse.csr_array], ids=["dense", "sparse"])
+@pytest.mark.parametrize("start", [random_start, nndsvd_start])
+def test_starts_are_positive_and_W_has_the_size_of_uniform_numbers(start, make):
+    X, _ = planted()
+    source = MemoryBlocks(make(X * 1000), block_rows=13)
+    W, H = start(source, 4, moments(source).mean, rng())
+    assert W.min() > 0  # a multiplicative update never leaves 0
+    assert H.min() > 0
+    np.testing.assert_allclose(W.mean(axis=0), 0.5, atol=0.15)
+    assert (W @ H).mean() == pytest.approx(1000 * X.mean(), rel=0.5)
+
+
+def test_singular_vectors_are_those_of_the_whole_matrix():
+    X, _ = planted()
+    U, S, V = leading_singular_vectors(MemoryBlocks(X, block_rows=13), 3, rng())
+    u, s, v = np.linalg.svd(X, full_matrices=False)
+    np.testing.assert_allclose(S, s[:3], rtol=1e-8)
+    np.testing.assert_allclose((U * S) @ V, (u[:, :3] * s[:3]) @ v[:3], atol=1e-4)
+
+
+def test_nndsvd_starts_nearer_than_random_and_moves():
+    X, _ = planted()
+    near = solve(MemoryBlocks(X), Settings(k=3, method="l2", init="nndsvd", iterations=50))
+    far = solve(MemoryBlocks(X), Settings(k=3, method="l2", init="random", iterations=50))
+    assert near.history["objective"][0] < far.history["objective"][0]
+    assert near.objective < 0.9 * near.history["objective"][0]
+
+
+def test_nndsvd_serves_more_components_than_the_rank():
+    W, H = nndsvd_start(MemoryBlocks(np.ones((6, 5))), 5, 1.0, rng())
+    assert np.isfinite(W).all()
+    assert np.isfinite(H).all()
+    assert W.min() > 0

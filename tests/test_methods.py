@@ -1,0 +1,316 @@
+"""The methods do what their formulas say, whatever form X has."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from conftest import ORACLES, planted, relative_gap
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import sparse
+
+from mccgr_cli import settings as names
+from mccgr_cli.blocks import MemoryBlocks
+from mccgr_cli.graph import build_graph
+from mccgr_cli.methods import METHODS
+from mccgr_cli.settings import GraphSettings, Settings
+from mccgr_cli.solver import solve
+
+MONOTONE = ("l2", "kl", "grnmf", "mcc", "mccgr")
+
+
+@pytest.fixture(params=METHODS)
+def method(request):
+    return request.param
+
+
+@pytest.fixture
+def graph_of_oracles():
+    return sparse.csr_array(sparse.load_npz(ORACLES / "small_graph_A.npz"))
+
+
+def run(X, settings, graph=None, start=None, block_rows=None):
+    return solve(MemoryBlocks(X, block_rows), settings, graph, start)
+
+
+def oracle(name):
+    return np.load(ORACLES / f"small_{name}_hfirst.npz")
+
+
+# Against others and the textbook
+
+
+@pytest.mark.parametrize("make", [np.asarray, sparse.csr_array], ids=["dense", "sparse"])
+@pytest.mark.parametrize(
+    ("method", "name", "result"), [("l2", "l2", ""), ("l2", "l2", "_lib"), ("kl", "kl", "_lib"), ("grnmf", "gnmf", "")]
+)
+def test_factors_equal_those_of_independent_programs(method, name, result, make, graph_of_oracles):
+    theirs = oracle(name)
+    settings = Settings(k=4, method=method, alpha=100, iterations=50, tolerance=0)
+    ours = run(make(theirs["X"]), settings, graph_of_oracles, (theirs["W0"], theirs["H0"]), block_rows=17)
+    assert relative_gap(ours.W, theirs[f"W{result}"]) < 1e-9
+    assert relative_gap(ours.H, theirs[f"H{result}"]) < 1e-9
+
+
+def test_kl_equals_scikit_learn_but_for_its_clipping():
+    theirs = oracle("kl")
+    ours = run(theirs["X"], Settings(k=4, method="kl", iterations=50, tolerance=0), start=(theirs["W0"], theirs["H0"]))
+    assert relative_gap(ours.W, theirs["W"]) < 1e-6
+    np.testing.assert_allclose(ours.history["objective"], theirs["obj"], rtol=1e-6)
+
+
+def test_pg_ends_where_lins_program_ends():
+    theirs = oracle("pg_lin")
+    ours = run(theirs["X"], Settings(k=4, method="pg", iterations=50, tolerance=0), start=(theirs["W0"], theirs["H0"]))
+    np.testing.assert_allclose(ours.history["objective"] / 2, theirs["obj"], rtol=0.01)
+
+
+def textbook_gdcls(X, W, H, ridge, iterations):
+    """Shahnaz et al. 2006, line by line, with lambda relative to the basis."""
+    for _ in range(iterations):
+        H = H * (W.T @ X) / (W.T @ W @ H)
+        S = H @ H.T
+        damped = S + ridge * np.trace(S) / len(S) * np.eye(len(S))
+        W = np.maximum(0, np.stack([np.linalg.solve(damped, H @ x) for x in X]))
+    return W, H
+
+
+def test_gdcls_ends_where_the_textbook_form_ends():
+    start = oracle("l2")
+    settings = Settings(k=4, method="gdcls", iterations=50, tolerance=0)
+    ours = run(start["X"], settings, start=(start["W0"], start["H0"]), block_rows=17)
+    W, H = textbook_gdcls(start["X"], start["W0"], start["H0"], settings.ridge, 50)
+    assert ours.objective <= 1.01 * ((start["X"] - W @ H) ** 2).sum()
+    assert relative_gap(ours.W @ ours.H, W @ H) < 1e-9
+
+
+def textbook_mccgr(X, W, H, A, alpha, theta, iterations):
+    """The paper's algorithm 1, with whole matrices and none of our short cuts."""
+    U = np.diag(A.sum(axis=0))
+    for _ in range(iterations):
+        e = ((X - W @ H) ** 2).sum(axis=0)
+        sigma2 = theta / (2 * X.shape[1]) * e.sum()
+        rho = np.diag(np.exp(-e / (2 * sigma2)))
+        H = H * (W.T @ X @ rho) / (W.T @ W @ H @ rho)
+        W = W * (X @ rho @ H.T + alpha * A @ W) / (W @ H @ rho @ H.T + alpha * U @ W)
+    return W, H
+
+
+@pytest.mark.parametrize("make", [np.asarray, sparse.csr_array], ids=["dense", "sparse"])
+@pytest.mark.parametrize("theta", [0.3, 1.0, 10.0])
+@pytest.mark.parametrize(("method", "alpha"), [("mcc", 0.0), ("mccgr", 0.1), ("mccgr", 100.0)])
+def test_correntropy_equals_the_textbook(method, alpha, theta, make, graph_of_oracles):
+    given = oracle("l2")
+    settings = Settings(k=4, method=method, alpha=alpha, theta=theta, iterations=50, tolerance=0)
+    ours = run(make(given["X"]), settings, graph_of_oracles, (given["W0"], given["H0"]), block_rows=17)
+    W, H = textbook_mccgr(given["X"], given["W0"], given["H0"], graph_of_oracles.toarray(), alpha, theta, 50)
+    assert relative_gap(ours.W, W) < 1e-9
+    assert relative_gap(ours.H, H) < 1e-9
+
+
+def test_terms_add_up_to_what_the_factors_say(graph_of_oracles):
+    X = oracle("l2")["X"]
+    ours = run(X, Settings(k=4, alpha=3.0, iterations=20, tolerance=0), graph_of_oracles)
+    last = {name: values[-1] for name, values in ours.history.items()}
+    errors = ((X - ours.W @ ours.H) ** 2).sum(axis=0)
+    rho = np.exp(-errors / (2 * last["sigma"] ** 2))
+    A = graph_of_oracles.toarray()
+    graph = sum(A[i, m] * ((ours.W[i] - ours.W[m]) ** 2).sum() / 2 for i in range(60) for m in range(60))
+    assert last["data"] == pytest.approx(2 * last["sigma"] ** 2 * (1 - rho).sum(), rel=1e-9)
+    assert last["graph"] == pytest.approx(3.0 * graph, rel=1e-9)
+    assert last["objective"] == pytest.approx(last["data"] + last["graph"])
+    np.testing.assert_allclose(ours.rho, rho, rtol=1e-9)
+
+
+def test_a_wide_kernel_makes_correntropy_the_squared_error(graph_of_oracles):
+    X = oracle("l2")["X"]
+    wide = run(X, Settings(k=4, method="mccgr", theta=1e9, iterations=30), graph_of_oracles)
+    squared = run(X, Settings(k=4, method="grnmf", iterations=30), graph_of_oracles)
+    np.testing.assert_allclose(wide.W, squared.W, rtol=1e-5)
+    assert wide.objective == pytest.approx(squared.objective, rel=1e-5)
+
+
+# One contract for all methods
+
+
+def test_the_settings_name_the_methods_there_are():
+    assert tuple(METHODS) == names.METHODS
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("make", [np.asarray, sparse.csr_array], ids=["dense", "sparse"])
+def test_factors_are_finite_and_not_negative(method, make, dtype):
+    X, _ = planted()
+    X[3], X[:, 5] = 0, 0
+    graph = build_graph(X, GraphSettings())
+    ours = run(make(X.astype(dtype)), Settings(k=3, method=method, iterations=30), graph)
+    for factor in (ours.W, ours.H):
+        assert factor.dtype == dtype
+        assert np.isfinite(factor).all()
+        assert factor.min() >= 0
+    assert ((ours.rho >= 0) & (ours.rho <= 1)).all()
+
+
+def test_every_method_reduces_the_error(method):
+    X, _ = planted()
+    graph = build_graph(X, GraphSettings())
+    ours = run(X, Settings(k=3, method=method, alpha=0.01, theta=5.0, iterations=60), graph)
+    assert ((X - ours.W @ ours.H) ** 2).sum() < 0.2 * (X**2).sum()
+
+
+def test_same_seed_same_bytes(method):
+    X, _ = planted()
+    graph = build_graph(X, GraphSettings())
+    first, second = (run(X, Settings(k=3, method=method, seed=5, iterations=10), graph) for _ in range(2))
+    assert first.W.tobytes() == second.W.tobytes()
+    assert first.H.tobytes() == second.H.tobytes()
+    other = run(X, Settings(k=3, method=method, seed=6, iterations=10), graph)
+    assert first.W.tobytes() != other.W.tobytes()
+
+
+@pytest.mark.parametrize("make", [np.asarray, sparse.csr_array], ids=["dense", "sparse"])
+def test_blocks_do_not_change_the_result(method, make):
+    X, _ = planted()
+    graph = build_graph(X, GraphSettings())
+    settings = Settings(k=3, method=method, iterations=15)
+    whole = run(X, settings, graph, block_rows=len(X))
+    parts = run(make(X), settings, graph, block_rows=7)
+    np.testing.assert_allclose(parts.W, whole.W, rtol=1e-8, atol=1e-12)
+    np.testing.assert_allclose(parts.history["objective"], whole.history["objective"], rtol=1e-9)
+
+
+def test_single_precision_follows_double(method):
+    X, _ = planted()
+    graph = build_graph(X, GraphSettings())
+    settings = Settings(k=3, method=method, iterations=15)
+    double, single = run(X, settings, graph), run(X.astype(np.float32), settings, graph)
+    np.testing.assert_allclose(single.W @ single.H, double.W @ double.H, rtol=0.01, atol=0.01)
+    assert single.objective == pytest.approx(double.objective, rel=1e-3)
+
+
+# The objective never rises where it must not
+
+
+@st.composite
+def problems(draw):
+    """Small matrices with zeros, empty rows and columns, any scale, and k from 1 to beyond n."""
+    n, d = draw(st.integers(1, 12)), draw(st.integers(1, 12))
+    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    X = rng.gamma(0.5, 1.0, (n, d)) * 10.0 ** draw(st.integers(-3, 3))
+    X[rng.random((n, d)) < draw(st.sampled_from([0.0, 0.5, 0.9]))] = 0
+    if draw(st.booleans()):
+        X[rng.integers(n)] = 0
+    if draw(st.booleans()):
+        X[:, rng.integers(d)] = 0
+    X = sparse.csr_array(X) if draw(st.booleans()) else X
+    return X, draw(st.integers(1, 14)), draw(st.integers(0, 1000))
+
+
+@pytest.mark.parametrize("method", MONOTONE)
+@given(
+    problem=problems(), alpha=st.sampled_from([0.0, 0.1, 100.0, 1e6]), theta=st.sampled_from([0.01, 0.5, 1.0, 100.0])
+)
+def test_the_objective_never_rises_with_sigma_fixed(method, problem, alpha, theta):
+    X, k, seed = problem
+    graph = build_graph(X, GraphSettings(neighbors=3))
+    settings = Settings(k=k, method=method, alpha=alpha, theta=theta, iterations=25, tolerance=0, seed=seed)
+    if METHODS[method].weighted:
+        first = run(X, replace(settings, iterations=1), graph)
+        settings = replace(settings, bandwidth=float(first.history["sigma"][-1]) or 1.0)
+    ours = run(X, settings, graph, block_rows=5)
+    objective = ours.history["objective"]
+    rounding = 1e-9 * objective[:-1] + 1e-13 * float((X * X).sum())
+    assert np.isfinite(objective).all()
+    assert np.isfinite(ours.W).all()
+    assert np.isfinite(ours.H).all()
+    assert (np.diff(objective) <= rounding).all(), np.diff(objective).max()
+
+
+@pytest.mark.parametrize("bandwidth", ["adaptive", "settle"])
+def test_each_step_lowers_the_objective_at_its_own_sigma(bandwidth):
+    X, _ = planted()
+    seen = []
+    settings = Settings(k=3, bandwidth=bandwidth, iterations=150, tolerance=0)
+    solve(MemoryBlocks(X), settings, build_graph(X, GraphSettings()), on_step=seen.append)
+    assert all(step.change >= -1e-12 for step in seen)
+
+
+# The bandwidth and when to stop
+
+
+def test_settled_bandwidth_is_frozen_and_the_objective_then_falls():
+    X, _ = planted()
+    ours = run(X, Settings(k=3, bandwidth="settle", iterations=150, tolerance=0), build_graph(X, GraphSettings()))
+    sigma, objective = ours.history["sigma"], ours.history["objective"]
+    frozen = int(np.flatnonzero(np.diff(sigma))[-1]) + 1
+    assert frozen < 100
+    assert (np.diff(objective[frozen:]) <= 1e-12 * objective[frozen]).all()
+
+
+def test_adaptive_bandwidth_follows_the_errors():
+    X, _ = planted()
+    ours = run(X, Settings(k=3, theta=2.0, method="mcc", iterations=5, tolerance=0))
+    before = run(X, Settings(k=3, theta=2.0, method="mcc", iterations=4, tolerance=0))
+    errors = ((X - before.W @ before.H) ** 2).sum(axis=0)
+    assert ours.history["sigma"][-1] == pytest.approx(np.sqrt(2.0 / (2 * X.shape[1]) * errors.sum()))
+
+
+def test_converged_means_that_nothing_moves(method):
+    X, _ = planted()
+    graph = build_graph(X, GraphSettings())
+    settings = Settings(k=3, method=method, alpha=0.1, iterations=2000, tolerance=1e-4)
+    ours = run(X, settings, graph)
+    assert ours.converged
+    assert ours.iterations < 2000
+    further = run(X, replace(settings, iterations=1, tolerance=0), graph, start=(ours.W, ours.H))
+    assert further.objective == pytest.approx(ours.objective, rel=2e-4)
+
+
+def test_stopping_at_the_limit_is_not_converging():
+    X, _ = planted()
+    ours = run(X, Settings(k=3, method="l2", iterations=4, tolerance=1e-9))
+    assert not ours.converged
+    assert ours.iterations == 4
+    assert len(ours.history["objective"]) == 5
+
+
+def test_nearly_exact_fits_are_measured_exactly():
+    """The expansion of the error cancels here: plain, it would be off by more than the error itself."""
+    rng = np.random.default_rng(0)
+    W, H = rng.random((50, 3)) + 0.1, rng.random((3, 20)) + 0.1
+    X = W @ H
+    near = H * (1 + 1e-9 * rng.standard_normal(H.shape))
+    ours = run(X, Settings(k=3, method="l2", iterations=0), start=(W, near))
+    assert ours.objective == pytest.approx(((X - W @ near) ** 2).sum(), rel=1e-6)
+
+
+def test_smooth_coefficients_have_an_exact_graph_term():
+    X, _ = planted()
+    A = build_graph(X, GraphSettings())
+    rng = np.random.default_rng(0)
+    W = 1 + 1e-9 * rng.random((len(X), 3))
+    ours = run(X, Settings(k=3, method="grnmf", alpha=1.0, iterations=0), A, start=(W, rng.random((3, 24))))
+    edges = A.tocoo()
+    exact = (edges.data * ((W[edges.row] - W[edges.col]) ** 2).sum(axis=1)).sum() / 2
+    assert ours.history["graph"][0] == pytest.approx(exact, rel=1e-6)
+
+
+def test_noisy_features_are_silenced():
+    X, _ = planted(n=90, d=24)
+    noisy = np.random.default_rng(1).integers(0, 2, (90, 6)) * 12.0
+    ours = run(np.hstack([X, noisy]), Settings(k=3, method="mcc", iterations=100))
+    assert ours.rho[24:].max() < 0.1 * np.median(ours.rho[:24])
+
+
+def test_restarts_keep_the_best():
+    X, _ = planted()
+    seen = []
+    settings = Settings(k=5, method="l2", restarts=4, iterations=10, tolerance=0)
+    best = solve(MemoryBlocks(X), settings, on_step=seen.append)
+    ends = [step.objective for step in seen if step.iteration == 10]
+    assert len(ends) == 4
+    assert best.objective == min(ends)
+    alone = run(X, replace(settings, restarts=1))
+    assert alone.objective == ends[0]

@@ -1,0 +1,30 @@
+"""Rows are normalized as asked, dense or sparse, in place."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from mccgr_cli.normalize import normalize
+from mccgr_cli.settings import NORMALIZATIONS
+
+X = np.array([[1.0, 3.0, 0.0], [0.0, 0.0, 0.0], [4.0, 0.0, 9.0]])
+EXPECTED = {
+    "none": X,
+    "l1": [[0.25, 0.75, 0], [0, 0, 0], [4 / 13, 0, 9 / 13]],
+    "l2": [[1 / 10**0.5, 3 / 10**0.5, 0], [0, 0, 0], [4 / 97**0.5, 0, 9 / 97**0.5]],
+    "sqrt": np.sqrt(X),
+}
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("make", [np.array, sparse.csr_array], ids=["dense", "sparse"])
+@pytest.mark.parametrize("how", NORMALIZATIONS)
+def test_rows_are_normalized(how, make, dtype):
+    given = make(X.astype(dtype))
+    result = normalize(given, how)
+    assert result is given
+    assert result.dtype == dtype
+    values = result.toarray() if sparse.issparse(result) else result
+    np.testing.assert_allclose(values, EXPECTED[how], rtol=1e-6)
