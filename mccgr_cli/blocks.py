@@ -6,14 +6,19 @@ other machines) is its own business; solvers see only :class:`BlockSource`.
 
 from __future__ import annotations
 
-import operator
+import math
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
+from threadpoolctl import ThreadpoolController
 
 Array: TypeAlias = NDArray[Any]
 Matrix: TypeAlias = Any  # an Array or a scipy.sparse.csr_array, which has no types of its own
@@ -22,6 +27,9 @@ Matrix: TypeAlias = Any  # an Array or a scipy.sparse.csr_array, which has no ty
 # outweigh the (k, d) partial sum that each block hands back.
 DENSE_BLOCK_BYTES = 4 << 20
 SPARSE_BLOCK_BYTES = 32 << 20
+# OpenBLAS multiplies matrices with at most so many multiplications in all without repacking them first, which
+# takes longer than the narrow product itself (benchmarks/products.py).
+UNPACKED_PRODUCT = 1_000_000
 
 
 class BlockSource(Protocol):
@@ -45,7 +53,11 @@ class BlockSource(Protocol):
 
 
 class MemoryBlocks:
-    """Blocks of a dense or CSR matrix in memory, as views: nothing is copied."""
+    """Blocks of a dense or CSR matrix in memory, as views: nothing is copied.
+
+    Several blocks are worked on at once, each by one thread (see :func:`threads_for_blocks`): threads of BLAS's
+    own gain little on products as narrow as these. The blocks, and so the rounding, do not depend on how many.
+    """
 
     def __init__(self, X: Matrix, block_rows: int | None = None) -> None:
         self.shape: tuple[int, int] = (X.shape[0], X.shape[1])
@@ -55,21 +67,63 @@ class MemoryBlocks:
             block_rows = rows_per_block(X)
         slices = [slice(start, min(start + block_rows, n)) for start in range(0, n, block_rows)]
         self._blocks = [(rows, row_view(X, rows)) for rows in slices]
+        self._threads = min(blas_threads(), len(self._blocks))
+        self._pool = ThreadPoolExecutor(self._threads) if self._threads > 1 else None
 
     def map(
         self, function: Callable[..., Any], rows: Sequence[Array | None] = (), shared: Sequence[Any] = ()
     ) -> Iterator[tuple[slice, Any]]:
-        for where, block in self._blocks:
-            yield where, function(block, *(None if r is None else r[where] for r in rows), *shared)
+        calls = (
+            (where, (block, *(None if r is None else r[where] for r in rows), *shared)) for where, block in self._blocks
+        )
+        if self._pool is None:
+            for where, arguments in calls:
+                yield where, function(*arguments)
+            return
+        waiting: deque[tuple[slice, Future[Any]]] = deque()
+        for where, arguments in calls:
+            waiting.append((where, self._pool.submit(function, *arguments)))
+            if len(waiting) > 2 * self._threads:  # results are taken as they come: few are held at a time
+                where, future = waiting.popleft()
+                yield where, future.result()
+        for where, future in waiting:
+            yield where, future.result()
+
+
+@cache
+def blas() -> ThreadpoolController:
+    return ThreadpoolController().select(user_api="blas")
+
+
+@cache
+def blas_threads() -> int:
+    """As many as BLAS would use by itself, so that OMP_NUM_THREADS and the like are heeded."""
+    counts = [int(library["num_threads"]) for library in blas().info()]
+    return max([1, *counts])
+
+
+@contextmanager
+def threads_for_blocks() -> Iterator[None]:
+    """Leave the cores to the threads that work on blocks.
+
+    For whole computations, not for single passes: a thread of BLAS that has just worked spins for a while, and
+    a pass that had to share its core with one took nearly twice as long.
+    """
+    blas_threads()  # asked before the limit is set
+    with blas().limit(limits=1):
+        yield
 
 
 def rows_per_block(X: Matrix) -> int:
-    n, d = X.shape
+    n, d = int(X.shape[0]), int(X.shape[1])
     if sparse.issparse(X):
         size, target = X.nnz * (X.dtype.itemsize + X.indices.itemsize), SPARSE_BLOCK_BYTES
     else:
         size, target = n * d * X.dtype.itemsize, DENSE_BLOCK_BYTES
-    return max(1, int(n * target // max(size, 1)))
+    blocks: int = max(1, math.ceil(size / target))
+    if blocks > 1:
+        blocks = 4 * math.ceil(blocks / 4)  # so that no thread idles at the end of a pass over few blocks
+    return max(1, -(-n // blocks))
 
 
 def row_view(X: Matrix, rows: slice) -> Matrix:
@@ -109,7 +163,7 @@ def block_moments(X_b: Matrix) -> tuple[float, Array]:
 def times(source: BlockSource, right: Array) -> Array:
     """X right, (n, r)."""
     product = np.empty((source.shape[0], right.shape[1]))
-    for where, rows in source.map(operator.matmul, shared=(right.astype(source.dtype),)):
+    for where, rows in source.map(narrow_product, shared=(right.astype(source.dtype),)):
         product[where] = rows
     return product
 
@@ -124,4 +178,18 @@ def transposed_times(source: BlockSource, left: Array) -> Array:
 
 def block_transposed_times(X_b: Matrix, left_b: Array) -> Array:
     product: Array = X_b.T @ left_b
+    return product
+
+
+def narrow_product(X_b: Matrix, right: Array) -> Array:
+    """X_b right for a right (d, k) with few columns; a dense X_b goes to BLAS in slices of few rows."""
+    rows, (d, k) = X_b.shape[0], right.shape
+    height = max(1, UNPACKED_PRODUCT // (d * k))
+    if sparse.issparse(X_b) or rows <= height:
+        return X_b @ right  # type: ignore[no-any-return]
+    whole = rows - rows % height
+    product = np.empty((rows, k), dtype=np.result_type(X_b, right))
+    np.matmul(X_b[:whole].reshape(-1, height, d), right, out=product[:whole].reshape(-1, height, k))
+    if whole < rows:
+        np.matmul(X_b[whole:], right, out=product[whole:])
     return product

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from mccgr_cli.blocks import Array, BlockSource, Moments, moments
+from mccgr_cli.blocks import Array, BlockSource, Moments, moments, threads_for_blocks
 from mccgr_cli.errors import ParameterError
 from mccgr_cli.initialize import nndsvd_start, random_start
 from mccgr_cli.methods import METHODS
@@ -55,6 +55,7 @@ class Factors:
         return len(self.history["objective"]) - 1
 
 
+@threads_for_blocks()
 def solve(
     source: BlockSource,
     settings: Settings,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from mccgr_cli.blocks import Array, BlockSource, times
+from mccgr_cli.blocks import Array, BlockSource, threads_for_blocks, times
 from mccgr_cli.methods.divergence import fit_rows
 
 # Rounds over the components, and the relative change at which they stop.
@@ -12,6 +12,7 @@ MOST_ROUNDS = 1000
 SMALLEST_CHANGE = 1e-9
 
 
+@threads_for_blocks()
 def transform(source: BlockSource, H: Array, rho: Array, method: str) -> Array:
     """W >= 0 that fits X ~ WH best for the loss that H was learnt with; neighbours play no part."""
     if method == "kl":

@@ -47,7 +47,7 @@ class GraphTerm:
 
     def value(self, W: Array, pull: Array) -> float:
         attracted = np.einsum("ik,ik->", W, pull, dtype=np.float64)
-        spread = np.einsum("ik,ik,i->", W, W, self.degrees, dtype=np.float64)
+        spread = np.einsum("ik,ik->i", W, W, dtype=np.float64) @ self.degrees
         if spread - attracted > self._cancels * spread:
             return float(spread - attracted)
         return self._value_by_edges(W)

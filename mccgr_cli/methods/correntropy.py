@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from mccgr_cli.blocks import Array, Matrix
+from mccgr_cli.blocks import Array, Matrix, narrow_product
 from mccgr_cli.methods.base import Loss, QuadraticUpdate, quotient
 
 # A bandwidth that moved by less than this in one iteration, after so many iterations, has settled.
@@ -75,7 +75,8 @@ class MultiplicativeUpdate(QuadraticUpdate):
 
     def improve_coefficients(self, rho: Array) -> None:
         weighted = rho * self.H
-        shared = (weighted.T.astype(self.source.dtype), (weighted @ self.H.T).astype(self.source.dtype))
+        dtype = self.source.dtype
+        shared = (np.ascontiguousarray(weighted.T, dtype=dtype), (weighted @ self.H.T).astype(dtype))
         degrees = None if self.graph is None else self.graph.degrees
         self.sweep(multiply_rows, (self.pull, degrees), shared)
 
@@ -84,7 +85,7 @@ def multiply_rows(
     X_b: Matrix, W_b: Array, pull_b: Array | None, degrees_b: Array | None, weighted: Array, gram: Array
 ) -> tuple[Array, Array, Array]:
     """The step for a block of W, with its W'X and W'W; ``weighted`` is (rho*H)', ``gram`` is (rho*H)H'."""
-    numerator = X_b @ weighted
+    numerator = narrow_product(X_b, weighted)
     denominator = W_b @ gram
     if pull_b is not None and degrees_b is not None:
         numerator += pull_b

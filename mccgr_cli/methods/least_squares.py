@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from mccgr_cli.blocks import Array, Matrix, times
+from mccgr_cli.blocks import Array, Matrix, narrow_product, times
 from mccgr_cli.methods.base import Problem, QuadraticUpdate, Terms, gather
 
 # Lin's settings: how far the gradient must fall in a subproblem, the factor of the step search, the share of
@@ -39,11 +39,11 @@ class ConstrainedLeastSquaresUpdate(QuadraticUpdate):
         level = gram.trace() / len(gram)
         gram[np.diag_indices_from(gram)] += self.ridge * level if level > 0 else 1.0
         solver = np.linalg.solve(gram, self.H).T  # (d, k)
-        self.sweep(regress_rows, shared=(solver.astype(self.source.dtype),))
+        self.sweep(regress_rows, shared=(np.ascontiguousarray(solver, dtype=self.source.dtype),))
 
 
 def regress_rows(X_b: Matrix, W_b: Array, solver: Array) -> tuple[Array, Array, Array]:
-    new = X_b @ solver
+    new = narrow_product(X_b, solver)
     return gather(X_b, np.maximum(new, 0, out=new))
 
 
