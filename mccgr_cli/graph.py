@@ -16,6 +16,7 @@ from mccgr_cli.settings import GraphSettings
 # Samples whose mean distance sets the width of the heat kernel, and edges weighed together.
 WIDTH_SAMPLE = 2000
 EDGE_BLOCK = 1 << 14
+SEARCH_MEGABYTES = 64  # of distances at a time
 
 
 def build_graph(X: Matrix, settings: GraphSettings) -> sparse.csr_array[Any]:
@@ -38,12 +39,14 @@ def build_graph(X: Matrix, settings: GraphSettings) -> sparse.csr_array[Any]:
 
 def nearest(X: Matrix, neighbors: int, metric: str) -> Array:
     """The nearest other samples of every sample, (n, neighbors)."""
+    from sklearn import config_context
     from sklearn.neighbors import NearestNeighbors  # slow to import
 
     if metric == "cosine":  # on unit rows both metrics order alike
         X = normalize(X.copy(), "l2")
     search = NearestNeighbors(n_neighbors=neighbors, algorithm="brute").fit(X)
-    found: Array = search.kneighbors(return_distance=False)
+    with config_context(working_memory=SEARCH_MEGABYTES):
+        found: Array = search.kneighbors(return_distance=False)
     return found
 
 

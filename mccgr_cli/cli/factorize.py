@@ -38,6 +38,7 @@ def command(**given: Any) -> None:
     """
     from mccgr_cli import stages
     from mccgr_cli.cli.files import Destination, with_provenance
+    from mccgr_cli.cli.info import shape_of
     from mccgr_cli.cli.progress import Reporter
     from mccgr_cli.graph import examine
     from mccgr_cli.readers import load
@@ -49,6 +50,7 @@ def command(**given: Any) -> None:
     inputs = [load(given["source"], transpose=given["transpose"], label_key=given["label_key"])]
     names = inputs[0].contents.names()
     X = stages.prepare(inputs[0].contents, given["normalize"], given["dtype"])
+    reporter.detail(f"matrix: {shape_of(X)}")
     start = A = None
     if settings.init not in INITS:
         inputs.append(load(settings.init, kinds=("factors", "clusters")))

@@ -1,0 +1,25 @@
+"""How long ``mccgr --help`` takes beside ``python -c "import click"``: the least of many, and their ratio.
+
+python benchmarks/startup.py
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+from iteration import seconds
+
+
+def fastest(*arguments: str) -> float:
+    command = [sys.executable, *arguments]
+    return min(seconds(lambda: subprocess.run(command, check=True, stdout=subprocess.DEVNULL)) for _ in range(20))
+
+
+def main() -> None:
+    click, mccgr = fastest("-c", "import click"), fastest("-m", "mccgr_cli", "--help")
+    print(f"import click {click:.3f} s, mccgr --help {mccgr:.3f} s, ratio {mccgr / click:.2f}")
+
+
+if __name__ == "__main__":
+    main()
