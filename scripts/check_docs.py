@@ -23,8 +23,8 @@ def broken_links(document: Path) -> Iterator[str]:
 
 
 def shown_commands(document: Path) -> Iterator[list[str]]:
-    """The words of every mccgr command in a block of code, pipes and substitutions taken apart."""
-    for block in re.findall(r"```\w*\n(.*?)```", document.read_text(), re.DOTALL):
+    """The words of every mccgr command in a block of shell code, pipes and substitutions taken apart."""
+    for block in re.findall(r"```sh\n(.*?)```", document.read_text(), re.DOTALL):
         for line in block.replace("\\\n", " ").splitlines():
             for part in re.split(r"[|;&()]+", line.partition(" #")[0]):
                 words = part.replace('"', " ").replace("$ ", "").split()
@@ -33,7 +33,7 @@ def shown_commands(document: Path) -> Iterator[list[str]]:
 
 
 def unknown_parts(words: list[str]) -> Iterator[str]:
-    root = click.Context(group, info_name="mccgr")
+    root = man.root_context()
     name = next((word for word in words if not word.startswith("-")), None)
     command = group.get_command(root, name) if name else group
     if command is None:

@@ -21,9 +21,13 @@ EXIT_STATUS = (
 )
 
 
+def root_context() -> click.Context:
+    return click.Context(group, info_name="mccgr", **group.context_settings)
+
+
 def pages() -> dict[str, str]:
     """Every page by file name."""
-    root = click.Context(group, info_name="mccgr", **group.context_settings)
+    root = root_context()
     commands = {name: group.get_command(root, name) for name in group.list_commands(root)}
     found = {"mccgr.1": page(group, root, [f"mccgr-{name}" for name in commands])}
     for name, command in commands.items():
