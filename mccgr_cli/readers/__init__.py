@@ -58,9 +58,9 @@ FORMATS = {
 }
 HDF5_SUFFIXES = (".h5", ".hdf5", ".h5ad")
 
-# kind of file: how it is called, and the command that makes one
+# kind of file: how it is called, and where one comes from
 KINDS = {
-    "matrix": ("a matrix", "mccgr extract"),
+    "matrix": ("a matrix", "your data"),
     "graph": ("a graph", "mccgr graph"),
     "factors": ("factors", "mccgr factorize"),
     "clusters": ("clusters", "mccgr cluster"),
@@ -82,7 +82,7 @@ def load(
     if contents.kind == "matrix":
         contents = replace(contents, datasets=finish_matrix(contents.datasets, transpose, file.name))
     elif transpose:
-        what = f"holds {kind_and_maker(contents.kind)[0]}, not a matrix"
+        what = f"holds {KINDS[contents.kind][0]}, not a matrix"
         raise DataError(file.name, what, "leave out --transpose")
     return Loaded(contents, file.name, file.sha256)
 
@@ -114,13 +114,9 @@ def read_contents(file: Source, label_key: str | None) -> Contents:
 
 
 def wrong_kind(kind: str, kinds: Sequence[str], where: str) -> DataError:
-    wanted, makers = zip(*map(kind_and_maker, kinds), strict=True)
-    what = f"holds {kind_and_maker(kind)[0]} where {' or '.join(wanted)} should be"
-    return DataError(where, what, f"make such a file with {' or '.join(makers)}")
-
-
-def kind_and_maker(kind: str) -> tuple[str, str]:
-    return KINDS.get(kind, (kind, "mccgr"))
+    wanted, origins = zip(*(KINDS[kind] for kind in kinds), strict=True)
+    what = f"holds {KINDS[kind][0]} where {' or '.join(wanted)} should be"
+    return DataError(where, what, f"such a file comes from {' or '.join(origins)}")
 
 
 # From what the user typed to a file
@@ -180,7 +176,7 @@ def accessing(name: str) -> Iterator[None]:
     except FileNotFoundError:
         raise DataError(name, "no such file", "check its name and folder") from None
     except IsADirectoryError:
-        raise DataError(name, "is a folder", "name a file, or make one with mccgr extract") from None
+        raise DataError(name, "is a folder", "name a file in it") from None
     except PermissionError:
         raise DataError(name, "permission denied", "ask its owner for leave to read it") from None
     except OSError as fault:
