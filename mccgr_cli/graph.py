@@ -10,7 +10,7 @@ from scipy import sparse
 from scipy.sparse.csgraph import connected_components
 
 from mccgr_cli.blocks import Array, Matrix
-from mccgr_cli.normalize import normalize
+from mccgr_cli.normalize import normalize, row_sizes
 from mccgr_cli.settings import GraphSettings
 
 # Samples whose mean distance sets the width of the heat kernel, and edges weighed together.
@@ -26,8 +26,7 @@ def build_graph(X: Matrix, settings: GraphSettings) -> sparse.csr_array[Any]:
     if neighbors < 1:
         return sparse.csr_array((n, n), dtype=np.float64)
     metric = settings.metric or ("cosine" if settings.weight == "cosine" else "euclidean")
-    rows = np.repeat(np.arange(n), neighbors)
-    columns = nearest(X, neighbors, metric).ravel()
+    rows, columns = nearest(X, neighbors, metric)
     # Both directions get the same weight, so that the larger and the smaller of the two are union and mutual.
     directed = sparse.csr_array((edge_weights(X, rows, columns, settings), (rows, columns)), shape=(n, n))
     join = directed.maximum if settings.symmetry == "union" else directed.minimum
@@ -37,17 +36,22 @@ def build_graph(X: Matrix, settings: GraphSettings) -> sparse.csr_array[Any]:
     return A
 
 
-def nearest(X: Matrix, neighbors: int, metric: str) -> Array:
-    """The nearest other samples of every sample, (n, neighbors)."""
+def nearest(X: Matrix, neighbors: int, metric: str) -> tuple[Array, Array]:
+    """Every sample paired with its nearest other samples; an empty sample has no cosine, and so no neighbours."""
     from sklearn import config_context
     from sklearn.neighbors import NearestNeighbors  # slow to import
 
+    searched = np.arange(X.shape[0])
     if metric == "cosine":  # on unit rows both metrics order alike
-        X = normalize(X.copy(), "l2")
+        searched = np.flatnonzero(row_sizes(X, "l2"))
+        X = normalize(X[searched], "l2")
+        neighbors = min(neighbors, len(searched) - 1)
+    if neighbors < 1:
+        return np.empty(0, dtype=int), np.empty(0, dtype=int)
     search = NearestNeighbors(n_neighbors=neighbors, algorithm="brute").fit(X)
     with config_context(working_memory=SEARCH_MEGABYTES):
         found: Array = search.kneighbors(return_distance=False)
-    return found
+    return np.repeat(searched, neighbors), searched[found.ravel()]
 
 
 def edge_weights(X: Matrix, rows: Array, columns: Array, settings: GraphSettings) -> Array:

@@ -43,7 +43,7 @@ def nndsvd_start(source: BlockSource, k: int, mean: float, rng: np.random.Genera
         x, y = max(positive, negative, key=lambda pair: np.linalg.norm(pair[0]) * np.linalg.norm(pair[1]))
         W[:, r], H[r] = x, S[r] * y
     for factor in (H, W):
-        zeros = factor <= 0
+        zeros = factor <= 1e-6 * factor.max()  # what rounding left of zeros could not move either
         factor[zeros] = factor.mean() / 100 * (rng.random(int(zeros.sum())) + 1e-4)
     sizes = 2 * W.mean(axis=0)  # uniform numbers in [0, 1) have the mean 1/2
     return W / sizes, H * sizes[:, None]

@@ -11,7 +11,7 @@ import numpy as np
 from scipy import sparse
 
 from mccgr_cli.blocks import Array, BlockSource, Moments, moments, threads_for_blocks
-from mccgr_cli.errors import ParameterError
+from mccgr_cli.errors import DataError, ParameterError
 from mccgr_cli.initialize import nndsvd_start, random_start
 from mccgr_cli.methods import METHODS
 from mccgr_cli.methods.base import GraphTerm, Problem, SquaredError, Terms, Update
@@ -20,6 +20,7 @@ from mccgr_cli.settings import Settings
 
 # A run has converged when this many iterations in a row changed less than the tolerance.
 PATIENCE = 3
+ALL_SILENCED = 1e-6  # the largest weight below which no feature has a say
 
 
 @dataclass(frozen=True)
@@ -65,16 +66,19 @@ def solve(
 ) -> Factors:
     """Factorize X; of several restarts, the one that ended with the lowest objective."""
     known = moments(source)
+    if not np.isfinite(known.squares).all() or (known.mean > 0 and known.squares.max() == 0):
+        raise DataError("X", f"its squares do not fit into {source.dtype}", "rescale it, for instance to a mean of 1")
     rng = np.random.default_rng(settings.seed)
-    best: Factors | None = None
+    best: tuple[float, Factors] | None = None
     for restart in range(settings.restarts):
         W, H = start or choose_start(source, settings, known, rng)
         update = make_update(source, settings, graph, known, W, H)
         factors = iterate(update, settings, restart, on_step)
-        if best is None or factors.objective < best.objective:
-            best = factors
+        objective = update.comparable_objective()
+        if best is None or objective < best[0]:
+            best = objective, factors
     assert best is not None
-    return best
+    return best[1]
 
 
 def choose_start(
@@ -109,6 +113,8 @@ def iterate(update: Update, settings: Settings, restart: int, on_step: Callable[
     def record(terms: Terms) -> Step:
         seconds = time.perf_counter() - began
         step = Step(len(steps), terms.objective, terms.data, terms.graph, terms.sigma, terms.change, seconds, restart)
+        if not np.isfinite(step.objective):
+            raise DataError("X", f"the objective is {step.objective}: numbers overflow", "rescale X to a mean of 1")
         steps.append(step)
         if on_step is not None:
             on_step(step)
@@ -125,7 +131,9 @@ def iterate(update: Update, settings: Settings, restart: int, on_step: Callable[
         for name in ("objective", "data", "graph", "sigma", "seconds")
     }
     W, H = update.W, update.H.astype(update.W.dtype)
-    return Factors(W, H, update.rho, history, converged=quiet >= PATIENCE)
+    rho = update.rho
+    fits = rho.max() > ALL_SILENCED  # else nothing moves because nothing is fitted
+    return Factors(W, H, rho, history, converged=bool(fits and quiet >= PATIENCE))
 
 
 def has_settled(step: Step, previous: Step, tolerance: float) -> bool:

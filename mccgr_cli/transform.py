@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
+from scipy.optimize import nnls
 
 from mccgr_cli.blocks import Array, BlockSource, threads_for_blocks, times
 from mccgr_cli.methods.divergence import fit_rows
 
 # Rounds over the components, and the relative change at which they stop.
-MOST_ROUNDS = 1000
+MOST_ROUNDS = 200
 SMALLEST_CHANGE = 1e-9
 
 
@@ -25,15 +26,25 @@ def transform(source: BlockSource, H: Array, rho: Array, method: str) -> Array:
 
 
 def least_squares_rows(target: Array, gram: Array) -> Array:
-    """argmin over W >= 0 of tr(W gram W')/2 - tr(W target'), by rounds over the components for all rows."""
+    """argmin over W >= 0 of tr(W gram W')/2 - tr(W target').
+
+    Rounds over the components, for all rows at once; rows that do not settle, as the basis is nearly dependent,
+    are solved one by one.
+    """
     W = np.zeros_like(target)
     used = np.flatnonzero(np.diag(gram) > 0)  # a component that is 0 everywhere explains nothing
     for _ in range(MOST_ROUNDS):
-        moved = 0.0
+        moved = np.zeros(len(W))
         for r in used:
             new = np.maximum(W[:, r] + (target[:, r] - W @ gram[:, r]) / gram[r, r], 0)
-            moved = max(moved, float(np.abs(new - W[:, r]).max(initial=0)))
+            np.maximum(moved, np.abs(new - W[:, r]), out=moved)
             W[:, r] = new
-        if moved <= SMALLEST_CHANGE * W.max(initial=0):
-            break
+        unsettled = np.flatnonzero(moved > SMALLEST_CHANGE * W.max(axis=1))
+        if len(unsettled) == 0:
+            return W
+    values, vectors = np.linalg.eigh(gram)
+    kept = values > np.finfo(float).eps * values[-1] * len(gram)
+    root = np.sqrt(values[kept])[:, None] * vectors[:, kept].T  # root' root = gram
+    for row in unsettled:
+        W[row], _ = nnls(root, vectors[:, kept].T @ target[row] / np.sqrt(values[kept]))
     return W

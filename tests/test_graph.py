@@ -80,3 +80,14 @@ def test_isolated_samples_and_components_are_counted():
     triangle, alone, pair = np.ones((3, 3)) - np.eye(3), np.zeros((1, 1)), np.ones((2, 2)) - np.eye(2)
     health = examine(sparse.csr_array(sparse.block_diag([triangle, alone, pair])))
     assert (health.samples, health.edges, health.isolated, health.components) == (6, 4, 1, 3)
+
+
+@pytest.mark.parametrize("weight", ["binary", "cosine"])
+def test_empty_samples_have_no_cosine_neighbours(weight):
+    X, _ = planted(n=30)
+    X[[4, 9]] = 0
+    A = build_graph(X, GraphSettings(metric="cosine", weight=weight)).toarray()
+    others = np.setdiff1d(np.arange(30), [4, 9])
+    alone = build_graph(X[others], GraphSettings(metric="cosine", weight=weight)).toarray()
+    assert A[[4, 9]].sum() == 0
+    np.testing.assert_allclose(A[np.ix_(others, others)], alone)

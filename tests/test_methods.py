@@ -12,8 +12,10 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 from mccgr_cli import settings as names
-from mccgr_cli.blocks import MemoryBlocks
+from mccgr_cli.blocks import MemoryBlocks, moments
+from mccgr_cli.errors import DataError
 from mccgr_cli.graph import build_graph
+from mccgr_cli.initialize import random_start
 from mccgr_cli.methods import METHODS
 from mccgr_cli.settings import GraphSettings, Settings
 from mccgr_cli.solver import solve
@@ -314,3 +316,81 @@ def test_restarts_keep_the_best():
     assert best.objective == min(ends)
     alone = run(X, replace(settings, restarts=1))
     assert alone.objective == ends[0]
+
+
+# What only shows at the edge of what numbers can hold
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("method", METHODS)
+def test_zeros_in_the_start_do_no_harm(method, dtype):
+    X, _ = planted()
+    rng = np.random.default_rng(0)
+    W, H = rng.random((60, 3)), rng.random((3, 24))
+    W[3], H[:, 5] = 0, 0
+    ours = run(X.astype(dtype), Settings(k=3, method=method, iterations=20), build_graph(X, GraphSettings()), (W, H))
+    assert np.isfinite(ours.W).all()
+    assert np.isfinite(ours.H).all()
+    assert np.isfinite(ours.objective)
+
+
+@pytest.mark.parametrize("scale", [1e160, 1e-170])
+def test_data_whose_squares_cannot_be_held_are_refused(scale):
+    X, _ = planted()
+    with pytest.raises(DataError, match="rescale"):
+        run(X * scale, Settings(k=3, method="l2"))
+
+
+def test_numbers_that_overflow_on_the_way_are_refused():
+    X, _ = planted()
+    with pytest.raises(DataError, match="rescale"), np.errstate(all="ignore"):
+        run(
+            (X * 1e17).astype(np.float32), Settings(k=3, method="mcc"), start=(np.full((60, 3), 1e30), np.ones((3, 24)))
+        )
+
+
+def test_silencing_everything_is_not_converging():
+    X, _ = planted()
+    ours = run(X, Settings(k=3, method="mcc", bandwidth=1e-3))
+    assert ours.rho.max() == 0
+    assert not ours.converged
+
+
+def test_single_precision_measures_the_objective_where_features_differ_in_size():
+    rng = np.random.default_rng(0)
+    X = rng.random((200, 20)) * 10.0 ** np.linspace(0, 4, 20)
+    sigma = float(run(X, Settings(k=3, method="mcc", theta=0.01, iterations=30)).history["sigma"][-1])
+    ours = run(X.astype(np.float32), Settings(k=3, method="mcc", bandwidth=sigma, iterations=30, tolerance=0))
+    errors = ((X - ours.W.astype(float) @ ours.H.astype(float)) ** 2).sum(axis=0)
+    assert ours.objective == pytest.approx(2 * sigma**2 * (1 - np.exp(-errors / (2 * sigma**2))).sum(), rel=1e-3)
+
+
+def test_restarts_are_compared_at_a_common_bandwidth():
+    X, _ = planted(seed=3)
+    graph = build_graph(X, GraphSettings())
+    settings = Settings(k=3, bandwidth="settle", iterations=60, alpha=0.1)
+    rng = np.random.default_rng(settings.seed)
+    known = moments(MemoryBlocks(X))
+    values = []
+    for _ in range(4):
+        alone = run(X, settings, graph, start=random_start(MemoryBlocks(X), 3, known.mean, rng))
+        errors = ((X - alone.W @ alone.H) ** 2).sum(axis=0)
+        values.append(errors.mean() * (1 - np.exp(-errors / errors.mean())).sum() + alone.history["graph"][-1])
+    best = run(X, replace(settings, restarts=4), graph)
+    errors = ((X - best.W @ best.H) ** 2).sum(axis=0)
+    value = errors.mean() * (1 - np.exp(-errors / errors.mean())).sum() + best.history["graph"][-1]
+    assert value == pytest.approx(min(values))
+
+
+def test_stopping_takes_three_quiet_steps_in_a_row(monkeypatch):
+    X, _ = planted()
+    quiet = iter([True, True, False, True, True, True, False])
+    monkeypatch.setattr("mccgr_cli.solver.has_settled", lambda *_: next(quiet))
+    ours = run(X, Settings(k=3, method="l2", iterations=50))
+    assert ours.iterations == 6
+    assert ours.converged
+
+
+def test_an_empty_matrix_costs_no_time():
+    ours = run(np.zeros((4, 3)), Settings(k=2, method="pg", iterations=25, tolerance=0))
+    assert ours.objective == 0

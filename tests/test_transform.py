@@ -45,3 +45,13 @@ def test_unused_components_and_empty_samples_give_zeros():
         W = transform(MemoryBlocks(np.array([[2.0, 4.0], [0.0, 0.0]])), H, np.ones(2), method)
         np.testing.assert_allclose(W[0, 0], 2.0, rtol=1e-6)
         np.testing.assert_allclose(W[1], 0.0, atol=1e-12)
+
+
+def test_a_nearly_dependent_basis_is_solved_exactly():
+    rng = np.random.default_rng(0)
+    row = rng.random(20)
+    H = row + 1e-3 * rng.random((3, 20))
+    X = rng.random((10, 20))
+    W = transform(MemoryBlocks(X), H, np.ones(20), "l2")
+    best = [nnls(H.T, x)[1] ** 2 for x in X]
+    np.testing.assert_allclose(((X - W @ H) ** 2).sum(axis=1), best, rtol=1e-6)

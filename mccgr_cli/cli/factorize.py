@@ -77,7 +77,7 @@ def describe(factors: Factors) -> str:
     parts = [
         f"objective {last['objective']:.6g} (data {last['data']:.6g}, graph {last['graph']:.6g})",
         f"{factors.iterations} iterations in {last['seconds']:.2f} s",
-        "converged" if factors.converged else "stopped by --iterations before it converged",
+        "converged" if factors.converged else "stopped before it converged",
     ]
     silenced = int((factors.rho < 0.01).sum())
     if silenced:

@@ -81,6 +81,14 @@ class Loss(ABC):
     @abstractmethod
     def value(self, errors: Array) -> float: ...
 
+    def comparable_value(self, errors: Array) -> float:
+        """The value by which runs are compared that may have ended with different bandwidths."""
+        return self.value(errors)
+
+    @abstractmethod
+    def doubtful(self, errors: Array, slack: Array) -> Array:
+        """Which errors (a mask) must be known better than to within about ``slack`` * sqrt(eps)."""
+
 
 class SquaredError(Loss):
     """sum_j e_j: every feature weighs the same."""
@@ -90,6 +98,10 @@ class SquaredError(Loss):
 
     def value(self, errors: Array) -> float:
         return float(errors.sum())
+
+    def doubtful(self, errors: Array, slack: Array) -> Array:
+        only_sum_matters: Array = (slack > errors.mean()) & (slack.sum() > errors.sum())
+        return only_sum_matters
 
 
 @dataclass(frozen=True)
@@ -125,6 +137,10 @@ class Update(ABC):
         """The weight of every feature, (d,)."""
         return np.ones(self.H.shape[1])
 
+    @abstractmethod
+    def comparable_objective(self) -> float:
+        """What restarts are compared by."""
+
 
 class QuadraticUpdate(Update):
     """Methods whose loss depends on X only through the errors of the features, e (d,).
@@ -137,6 +153,7 @@ class QuadraticUpdate(Update):
     def __init__(self, problem: Problem, W: Array, H: Array) -> None:
         super().__init__(problem, W, H)
         self.squares, self.loss, self.graph = problem.squares, problem.loss, problem.graph
+        self.errors: Array = problem.squares  # until something is fitted
         self.P = np.zeros(self.H.shape)
         self.G = np.zeros((len(self.H), len(self.H)))
 
@@ -146,9 +163,11 @@ class QuadraticUpdate(Update):
 
     def start(self) -> Terms:
         self.sweep(gather)
+        self.errors = self._expanded_errors()
+        self.loss.adapt(self.errors)  # which errors must be exact depends on the bandwidth, and it on them
         self._measure()
         self.loss.adapt(self.errors)
-        return self._terms(before=float("nan"))
+        return self._terms(before=0.0)
 
     def step(self) -> Terms:
         self.loss.adapt(self.errors)
@@ -180,20 +199,25 @@ class QuadraticUpdate(Update):
         data = self.loss.value(self.errors)
         return Terms(data, self.graph_value, self.loss.sigma, relative_fall(before, data + self.graph_value))
 
+    def comparable_objective(self) -> float:
+        return self.loss.comparable_value(self.errors) + self.graph_value
+
     def _measure(self) -> None:
-        fitted = np.einsum("kj,kj->j", self.H, self.G @ self.H)
-        errors = self.squares - 2 * np.einsum("kj,kj->j", self.H, self.P) + fitted
-        np.maximum(errors, 0, out=errors)
-        # The expansion is off by about eps * xx_j: too much beside a mean error (it sets sigma) this small.
-        limit = 4 * np.sqrt(np.finfo(self.source.dtype).eps)
-        doubtful = np.flatnonzero(limit * (self.squares + fitted) > errors.mean())
+        self.errors = self._expanded_errors()
+        # The expansion is off by eps * xx_j or more (some 60 times that for float32 in CSR): slack leaves room.
+        slack = 8 * np.sqrt(np.finfo(self.source.dtype).eps) * self.squares
+        doubtful = np.flatnonzero(self.loss.doubtful(self.errors, slack))
         if len(doubtful):
-            errors[doubtful] = self._exact_errors(doubtful)
-        self.errors: Array = errors
+            self.errors[doubtful] = self._exact_errors(doubtful)
         self.pull = None if self.graph is None else self.graph.pull(self.W)
         self.graph_value = 0.0
         if self.graph is not None and self.pull is not None:
             self.graph_value = self.graph.value(self.W, self.pull)
+
+    def _expanded_errors(self) -> Array:
+        crossed = np.einsum("kj,kj->j", self.H, self.G @ self.H - 2 * self.P)
+        errors: Array = np.maximum(self.squares + crossed, 0)
+        return errors
 
     def _exact_errors(self, columns: Array) -> Array:
         total = np.zeros(len(columns))
@@ -203,7 +227,7 @@ class QuadraticUpdate(Update):
 
 
 def relative_fall(before: float, after: float) -> float:
-    return (before - after) / before if before > 0 else 0.0
+    return 0.0 if before == 0 else (before - after) / before
 
 
 # Block functions: at module level and with explicit arguments, so that they can be sent to other processes.
@@ -228,9 +252,14 @@ def residual_squares(X_b: Matrix, W_b: Array, basis: Array, columns: Array) -> A
 
 
 def quotient(numerator: Array, denominator: Array) -> Array:
-    """numerator / denominator, in place in the first; 0/0 is 1, so that what has no gradient stays put."""
-    tiny = np.finfo(numerator.dtype).tiny
-    numerator += tiny
-    denominator += tiny
-    numerator /= denominator
+    """numerator / denominator, in place in the first; 0/0 is 1, so that what has no gradient stays put.
+
+    The quotient is kept finite: it meets a factor that is 0, or as good as 0, where the denominator is.
+    """
+    limits = np.finfo(numerator.dtype)
+    numerator += limits.tiny
+    denominator += limits.tiny
+    with np.errstate(over="ignore"):
+        numerator /= denominator
+    np.minimum(numerator, np.sqrt(limits.max), out=numerator)
     return numerator

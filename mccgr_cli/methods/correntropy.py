@@ -38,9 +38,9 @@ class Correntropy(Loss):
 
     def __init__(self, theta: float, bandwidth: str | float) -> None:
         self.theta = theta
-        self.frozen = not isinstance(bandwidth, str)
+        self.given = self.frozen = not isinstance(bandwidth, str)
         self.settles = bandwidth == "settle"
-        self.scale = 2.0 * float(bandwidth) ** 2 if self.frozen else 0.0  # 2 sigma^2
+        self.scale = 2.0 * float(bandwidth) ** 2 if self.given else 0.0  # 2 sigma^2
         self._iteration = 0
 
     @property
@@ -56,18 +56,32 @@ class Correntropy(Loss):
         self.frozen = self.settles and steady and self._iteration > SETTLE_AFTER
 
     def weights(self, errors: Array) -> Array:
-        rho: Array = np.exp(-self._scaled(errors))
+        rho: Array = np.exp(-in_units_of(self.scale, errors))
         return rho
 
     def value(self, errors: Array) -> float:
-        return float(-self.scale * np.expm1(-self._scaled(errors)).sum())
+        return correntropy_loss(errors, self.scale)
 
-    def _scaled(self, errors: Array) -> Array:
-        if self.scale == 0:  # every error is 0: an exact fit
-            return np.zeros_like(errors)
-        with np.errstate(over="ignore"):
-            scaled: Array = errors / self.scale
-        return scaled
+    def comparable_value(self, errors: Array) -> float:
+        return correntropy_loss(errors, self.scale if self.given else self.theta * float(errors.mean()))
+
+    def doubtful(self, errors: Array, slack: Array) -> Array:
+        # Past 2 sigma^2 an error hardly counts any more, however inexact: neither here nor in the mean.
+        effect = self.weights(np.maximum(errors - slack, 0)) * slack
+        doubtful: Array = effect > np.minimum(errors, self.scale).mean()
+        return doubtful
+
+
+def correntropy_loss(errors: Array, scale: float) -> float:
+    return float(-scale * np.expm1(-in_units_of(scale, errors)).sum())
+
+
+def in_units_of(scale: float, errors: Array) -> Array:
+    if scale == 0:  # every error is 0: an exact fit
+        return np.zeros_like(errors)
+    with np.errstate(over="ignore"):
+        scaled: Array = errors / scale
+    return scaled
 
 
 class MultiplicativeUpdate(QuadraticUpdate):

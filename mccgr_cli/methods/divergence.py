@@ -41,6 +41,9 @@ class DivergenceUpdate(Update):
         self._sweep(update=True)
         return Terms(self.divergence, 0.0, float("nan"), relative_fall(before, self.divergence))
 
+    def comparable_objective(self) -> float:
+        return self.divergence
+
     def _sweep(self, update: bool) -> None:
         basis = self.H.astype(self.source.dtype)
         self.pulled = np.zeros(self.H.shape)
@@ -98,8 +101,9 @@ def fit_rows(X_b: Matrix, basis: Array) -> Array:
     level = np.asarray(X_b.sum(axis=1)).reshape(-1, 1) / max(float(sums.sum()), np.finfo(basis.dtype).tiny)
     W_b = np.repeat(level, len(basis), axis=1).astype(X_b.dtype)
     for _ in range(MOST_ROUNDS):
-        factor = quotient(ratio(X_b, fitted(X_b, W_b, basis)) @ basis.T, sums.copy())
-        W_b *= factor
-        if np.abs(factor[W_b > 0] - 1).max(initial=0) <= SMALLEST_CHANGE:
+        new = W_b * quotient(ratio(X_b, fitted(X_b, W_b, basis)) @ basis.T, sums.copy())
+        moved = np.abs(new - W_b).max(axis=1)
+        W_b = new
+        if (moved <= SMALLEST_CHANGE * W_b.max(axis=1)).all():
             break
     return W_b

@@ -85,7 +85,7 @@ def project_to_minimum(target: Array, gram: Array, start: Array, tolerance: floa
     length = 1.0
     for steps in range(MOST_STEPS):
         gradient = F @ gram - target
-        if np.linalg.norm(gradient[(gradient < 0) | (F > 0)]) < tolerance:
+        if np.linalg.norm(gradient[(gradient < 0) | (F > 0)]) <= tolerance:
             return F, steps
         F, length = _search_step(F, gradient, gram, length)
     return F, MOST_STEPS

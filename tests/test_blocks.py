@@ -1,0 +1,62 @@
+"""Blocks see all of X, and cutting products up changes nothing."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from mccgr_cli.blocks import MemoryBlocks, moments, narrow_product, times, transposed_times
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("rows", [1, 99, 100, 101, 250])
+def test_a_product_in_slices_is_the_product(rows, dtype):
+    rng = np.random.default_rng(0)
+    X, right = rng.random((rows, 1000), dtype=dtype), rng.random((1000, 10), dtype=dtype)
+    product = narrow_product(X, right)
+    assert product.dtype == dtype
+    np.testing.assert_allclose(
+        product, X.astype(float) @ right.astype(float), rtol=1e-4 if dtype == np.float32 else 1e-12
+    )
+
+
+@pytest.mark.parametrize("make", [np.asarray, sparse.csr_array], ids=["dense", "sparse"])
+@pytest.mark.parametrize("block_rows", [None, 1, 7, 50, 1000])
+def test_passes_equal_whole_products(make, block_rows):
+    rng = np.random.default_rng(0)
+    X = rng.random((50, 6)) * (rng.random((50, 6)) < 0.5)
+    source = MemoryBlocks(make(X), block_rows)
+    right, left = rng.random((6, 2)), rng.random((50, 3))
+    np.testing.assert_allclose(times(source, right), X @ right)
+    np.testing.assert_allclose(transposed_times(source, left), X.T @ left)
+    known = moments(source)
+    assert known.mean == pytest.approx(X.mean())
+    np.testing.assert_allclose(known.squares, (X**2).sum(axis=0))
+
+
+@pytest.mark.slow
+def test_the_number_of_threads_does_not_change_a_byte():
+    code = (
+        "import hashlib, numpy as np\n"
+        "from mccgr_cli.blocks import MemoryBlocks\n"
+        "from mccgr_cli.settings import Settings\n"
+        "from mccgr_cli.solver import solve\n"
+        "X = np.random.default_rng(0).random((3000, 400))\n"  # three blocks and more
+        "factors = solve(MemoryBlocks(X), Settings(k=5, method='mcc', iterations=5))\n"
+        "print(hashlib.sha256(factors.W.tobytes() + factors.H.tobytes()).hexdigest())\n"
+    )
+    digests = {
+        subprocess.run(
+            [sys.executable, "-c", code],
+            env={"OPENBLAS_NUM_THREADS": threads, "OMP_NUM_THREADS": threads},
+            capture_output=True,
+            check=True,
+            text=True,
+        ).stdout
+        for threads in ("1", "2", "4")
+    }
+    assert len(digests) == 1
