@@ -15,6 +15,7 @@ import numpy as np
 
 from mccgr_cli import stages
 from mccgr_cli.clustering import kmeans
+from mccgr_cli.graph import build_graph
 from mccgr_cli.metrics import evaluate
 from mccgr_cli.readers import load
 from mccgr_cli.settings import GraphSettings, Settings
@@ -27,10 +28,10 @@ def main() -> None:
     options.add_argument("--methods", default="l2,mcc,grnmf,mccgr")
     options.add_argument("--dtype", default="float64")
     given = options.parse_args()
-    contents = load(given.matrix).contents
-    labels = contents["labels"].tolist()
-    X = stages.prepare(contents, "l2", given.dtype)
-    A = stages.make_graph(X, GraphSettings())["A"]
+    matrix = load(given.matrix)
+    labels = matrix.contents["labels"].tolist()
+    X = stages.prepare(matrix, "l2", given.dtype)
+    A = build_graph(X, GraphSettings())
     print(f"{'method':8}{'NMI':>8}{'spread':>8}{'accuracy':>10}{'seconds':>9}")
     for method in given.methods.split(","):
         began, scores = time.perf_counter(), []

@@ -62,11 +62,7 @@ class MemoryBlocks:
     def __init__(self, X: Matrix, block_rows: int | None = None) -> None:
         self.shape: tuple[int, int] = (X.shape[0], X.shape[1])
         self.dtype: np.dtype[Any] = X.dtype
-        n = self.shape[0]
-        if block_rows is None:
-            block_rows = rows_per_block(X)
-        slices = [slice(start, min(start + block_rows, n)) for start in range(0, n, block_rows)]
-        self._blocks = [(rows, row_view(X, rows)) for rows in slices]
+        self._blocks = [(rows, row_view(X, rows)) for rows in row_slices(X, block_rows)]
         self._threads = min(blas_threads(), len(self._blocks))
         self._pool = ThreadPoolExecutor(self._threads) if self._threads > 1 else None
 
@@ -114,7 +110,13 @@ def threads_for_blocks() -> Iterator[None]:
         yield
 
 
-def rows_per_block(X: Matrix) -> int:
+def chunks(length: int, size: int) -> list[slice]:
+    """0 to ``length`` in pieces of ``size``, the last one shorter if need be."""
+    return [slice(start, min(start + size, length)) for start in range(0, length, size)]
+
+
+def row_slices(X: Matrix, block_rows: int | None = None) -> list[slice]:
+    """The rows of X in blocks of a size that is good to work on."""
     n, d = int(X.shape[0]), int(X.shape[1])
     if sparse.issparse(X):
         size, target = X.nnz * (X.dtype.itemsize + X.indices.itemsize), SPARSE_BLOCK_BYTES
@@ -123,7 +125,7 @@ def rows_per_block(X: Matrix) -> int:
     blocks: int = max(1, math.ceil(size / target))
     if blocks > 1:
         blocks = 4 * math.ceil(blocks / 4)  # so that no thread idles at the end of a pass over few blocks
-    return max(1, -(-n // blocks))
+    return chunks(n, block_rows or max(1, -(-n // blocks)))
 
 
 def row_view(X: Matrix, rows: slice) -> Matrix:

@@ -6,26 +6,24 @@
 from __future__ import annotations
 
 import contextlib
-import errno
 import io
 import json
-import os
-import secrets
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any, BinaryIO
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import h5py
 import numpy as np
 from scipy import sparse
 
 from mccgr_cli.blocks import Array, Matrix
-from mccgr_cli.errors import DataError, OutputError
+from mccgr_cli.errors import DataError
+from mccgr_cli.settings import HISTORY
 
 FORMAT = "mccgr"
 VERSION = 1
 
+LARGEST_LENGTH = 1 << 48  # of a sparse matrix: beyond that, sizes in bytes overflow
 MOST_HOPS = 32  # from soft link to soft link; more are a circle
 
 
@@ -36,6 +34,7 @@ class Field:
     dims: str
     type: str  # "real", "whole", "text" or "matrix" (real; dense or CSR)
     required: bool = False
+    non_negative: bool = False  # and finite
 
 
 NAMES = {
@@ -44,21 +43,20 @@ NAMES = {
     "sample_names": Field("n", "text"),
     "feature_names": Field("d", "text"),
 }
-HISTORY = ("objective", "data", "graph", "sigma", "seconds")
 FACTORS = {
-    "W": Field("nk", "real", required=True),
-    "H": Field("kd", "real", required=True),
-    "rho": Field("d", "real", required=True),
+    "W": Field("nk", "real", required=True, non_negative=True),
+    "H": Field("kd", "real", required=True, non_negative=True),
+    "rho": Field("d", "real", required=True, non_negative=True),
     **{f"history/{name}": Field("t", "real", required=True) for name in HISTORY},
 }
 SCHEMA: Mapping[str, Mapping[str, Field]] = {
     "matrix": {"X": Field("nd", "matrix", required=True), **NAMES},
-    "graph": {"A": Field("nn", "matrix", required=True), "sample_names": NAMES["sample_names"]},
+    "graph": {"A": Field("nn", "matrix", required=True, non_negative=True), "sample_names": NAMES["sample_names"]},
     "factors": {**FACTORS, **NAMES},
     "clusters": {
         "assignments": Field("n", "whole", required=True),
         # the factors that were clustered travel along, when it was factors that were clustered
-        **{name: Field(field.dims, field.type) for name, field in FACTORS.items()},
+        **{name: replace(field, required=False) for name, field in FACTORS.items()},
         **NAMES,
     },
 }
@@ -161,8 +159,8 @@ def read_matrix(node: h5py.Dataset | h5py.Group, name: str, where: str) -> Matri
             )
         _check_dtype(dataset, f"{name}/{part}", "real" if part == "data" else "whole", where)
         parts[part] = dataset[()]
-    shape = node.attrs.get("shape", node.attrs.get("h5sparse_shape"))
-    if shape is None or len(shape) != 2:
+    shape = np.asarray(node.attrs.get("shape", node.attrs.get("h5sparse_shape", ())))
+    if shape.shape != (2,) or shape.dtype.kind not in "iu" or shape.max() > LARGEST_LENGTH:
         raise DataError(where, f"/{name} does not state its shape", "write it as the attribute 'shape'")
     by_column = "csc" in str(node.attrs.get("encoding-type", node.attrs.get("h5sparse_format", "csr")))
     return compressed_matrix(parts, (int(shape[0]), int(shape[1])), by_column, f"{where}: /{name}")
@@ -183,9 +181,8 @@ def compressed_matrix(
     if faulty:
         raise DataError(where, "its indices do not fit its shape", "the file is damaged")
     make = sparse.csc_array if by_column else sparse.csr_array
-    if data.dtype.kind != "f":
-        data = data.astype(np.float64)  # duplicates are summed below, and small integers would overflow
-    matrix = make((data, indices, indptr), shape=shape).tocsr()
+    # as floats: duplicates are summed below, and small integers would overflow
+    matrix = make((as_float(data), indices, indptr), shape=shape).tocsr()
     matrix.sum_duplicates()  # and sorts the indices
     return matrix
 
@@ -198,13 +195,34 @@ def read_text(node: h5py.Dataset, name: str, where: str) -> list[str]:
 
 def _read_field(node: h5py.Dataset | h5py.Group, name: str, spec: Field, where: str) -> Any:
     if spec.type == "matrix":
-        return read_matrix(node, name, where)
+        matrix = read_matrix(node, name, where)
+        if spec.non_negative:
+            matrix = as_float(matrix)
+            _check_non_negative(matrix.data if sparse.issparse(matrix) else matrix, name, where)
+        return matrix
     if not isinstance(node, h5py.Dataset) or node.ndim != len(spec.dims):
         raise DataError(where, f"/{name} is not a dataset of {len(spec.dims)} dimensions", "make it again")
     if spec.type == "text":
         return read_text(node, name, where)
     _check_dtype(node, name, spec.type, where)
-    return np.asarray(node[()])
+    values = np.asarray(node[()])
+    if spec.type == "real":
+        values = as_float(values)
+    if spec.non_negative:
+        _check_non_negative(values, name, where)
+    return values
+
+
+def as_float(values: Matrix) -> Matrix:
+    """Reals of any type as native float32 (only what is stored so) or float64."""
+    single = values.dtype.kind == "f" and values.dtype.itemsize == 4
+    with np.errstate(over="ignore"):  # a long double may become infinite, which is found later
+        return values.astype(np.float32 if single else np.float64, copy=False)
+
+
+def _check_non_negative(values: Array, name: str, where: str) -> None:
+    if values.size and not (values.min() >= 0 and values.max() < np.inf):  # also true of NaN
+        raise DataError(where, f"negative or non-finite values in /{name}", "make it again")
 
 
 def _check_dtype(node: h5py.Dataset, name: str, expected: str, where: str) -> None:
@@ -219,6 +237,8 @@ def _check_lengths(kind: str, datasets: Mapping[str, Any], where: str) -> None:
         lengths = value.shape if hasattr(value, "shape") else (len(value),)
         for letter, length in zip(SCHEMA[kind][name].dims, lengths, strict=True):
             known, first = seen.setdefault(letter, (length, name))
+            if length == 0 and letter != "c":
+                raise DataError(where, f"/{name} is empty", "make it again")
             if known != length:
                 what = f"/{name} has {length} entries where /{first} has {known}"
                 raise DataError(where, what, "the file is damaged or was put together wrongly")
@@ -230,7 +250,7 @@ def _check_lengths(kind: str, datasets: Mapping[str, Any], where: str) -> None:
 
 def _read_provenance(file: h5py.File) -> dict[str, Any]:
     """Provenance is for people: a damaged one does not stop the work."""
-    with contextlib.suppress(ValueError, TypeError):
+    with contextlib.suppress(ValueError, TypeError, RecursionError):
         value = json.loads(file.attrs.get("provenance", "{}"))
         if isinstance(value, dict):
             return value
@@ -267,72 +287,3 @@ def _write_field(file: h5py.File, name: str, spec: Field, value: Any) -> None:
             group.create_dataset(part, data=getattr(value, part))
     else:
         file.create_dataset(name, data=value)
-
-
-def write_stream(contents: Contents, stream: BinaryIO) -> None:
-    rest = memoryview(encode(contents))
-    try:
-        while rest:  # with PYTHONUNBUFFERED a stream may take only a part at a time
-            rest = rest[stream.write(rest) :]
-        stream.flush()
-    except BrokenPipeError:
-        raise OutputError("standard output", "closed before the whole result was written") from None
-    except OSError as fault:
-        raise _write_fault("standard output", fault) from None
-
-
-def write_file(contents: Contents, path: Path, overwrite: bool) -> None:
-    """Write ``path`` whole or not at all: into a temporary file beside it, then renamed."""
-    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
-    try:
-        try:
-            with temporary.open("xb") as file:
-                file.write(encode(contents))
-                file.flush()
-                os.fsync(file.fileno())
-            if overwrite:
-                temporary.replace(path)
-            else:
-                _rename_exclusively(temporary, path)
-            _sync_folder(path.parent)
-        finally:
-            temporary.unlink(missing_ok=True)
-    except OSError as fault:
-        raise _write_fault(str(path), fault) from None
-
-
-def refuse_existing(path: Path) -> OutputError:
-    return OutputError(str(path), "exists already", "choose another name with -o, or give --overwrite")
-
-
-def _rename_exclusively(temporary: Path, path: Path) -> None:
-    try:
-        os.link(temporary, path)  # unlike rename, fails when another run was first
-    except FileExistsError:
-        raise refuse_existing(path) from None
-    except OSError:  # a file system without hard links
-        if path.exists():
-            raise refuse_existing(path) from None
-        temporary.replace(path)
-
-
-def _sync_folder(folder: Path) -> None:
-    with contextlib.suppress(OSError):  # not every system can
-        handle = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)
-
-
-def _write_fault(where: str, fault: OSError) -> OutputError:
-    remedies = {
-        errno.ENOSPC: "free some space or choose another folder with -o",
-        errno.EDQUOT: "free some space or choose another folder with -o",
-        errno.ENOENT: "make the folder first",
-        errno.EACCES: "choose another folder with -o",
-        errno.EROFS: "choose another folder with -o",
-        errno.ENAMETOOLONG: "choose a shorter name with -o",
-    }
-    reason = (fault.strerror or str(fault)).lower()
-    return OutputError(where, f"cannot write: {reason}", remedies.get(fault.errno or 0, ""))

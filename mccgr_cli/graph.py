@@ -9,7 +9,7 @@ import numpy as np
 from scipy import sparse
 from scipy.sparse.csgraph import connected_components
 
-from mccgr_cli.blocks import Array, Matrix
+from mccgr_cli.blocks import Array, Matrix, chunks
 from mccgr_cli.normalize import normalize, row_sizes
 from mccgr_cli.settings import GraphSettings
 
@@ -60,8 +60,7 @@ def edge_weights(X: Matrix, rows: Array, columns: Array, settings: GraphSettings
     if settings.weight == "cosine":
         X = normalize(X.copy(), "l2")
     weights = np.empty(len(rows))
-    for first in range(0, len(rows), EDGE_BLOCK):
-        part = slice(first, first + EDGE_BLOCK)
+    for part in chunks(len(rows), EDGE_BLOCK):
         weights[part] = compare(X[rows[part]], X[columns[part]], settings.weight)
     if settings.weight != "heat":
         return weights
@@ -100,8 +99,8 @@ class GraphHealth:
 
     def __str__(self) -> str:
         return (
-            f"{self.samples} samples, {self.edges} edges, {self.isolated} isolated samples, "
-            f"{self.components} connected components"
+            f"{self.samples} samples, {self.edges} edges, isolated samples: {self.isolated}, "
+            f"connected components: {self.components}"
         )
 
 

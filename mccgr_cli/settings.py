@@ -11,6 +11,11 @@ NORMALIZATIONS = ("none", "l1", "l2", "sqrt")
 WEIGHTS = ("binary", "heat", "histogram", "cosine")
 SYMMETRIES = ("union", "mutual")
 METRICS = ("euclidean", "cosine")
+ASSIGNMENTS = ("kmeans", "max")
+
+# What a history records of every iteration, and the weight below which a feature counts as silenced.
+HISTORY = ("objective", "data", "graph", "sigma", "seconds")
+SILENCED = 0.01
 
 
 @dataclass(frozen=True)

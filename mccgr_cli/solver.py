@@ -1,4 +1,4 @@
-"""Initialise, iterate, stop. Silent: whoever wants to watch passes ``on_step``."""
+"""Initialise, iterate, stop; and new samples. Silent: whoever wants to watch passes ``on_step``."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from mccgr_cli.initialize import nndsvd_start, random_start
 from mccgr_cli.methods import METHODS
 from mccgr_cli.methods.base import GraphTerm, Problem, SquaredError, Terms, Update
 from mccgr_cli.methods.correntropy import Correntropy
-from mccgr_cli.settings import Settings
+from mccgr_cli.settings import HISTORY, Settings
 
 # A run has converged when this many iterations in a row changed less than the tolerance.
 PATIENCE = 3
@@ -88,6 +88,10 @@ def choose_start(
     return make(source, settings.k, known.mean, rng)
 
 
+def uses_graph(settings: Settings) -> bool:
+    return METHODS[settings.method].graph and settings.alpha > 0
+
+
 def make_update(
     source: BlockSource,
     settings: Settings,
@@ -98,7 +102,7 @@ def make_update(
 ) -> Update:
     method = METHODS[settings.method]
     term = None
-    if method.graph and settings.alpha > 0:
+    if uses_graph(settings):
         if graph is None:
             raise ParameterError(settings.method, "needs a graph", "build one, or use a method without")
         term = GraphTerm(graph, settings.alpha, source.dtype)
@@ -126,10 +130,7 @@ def iterate(update: Update, settings: Settings, restart: int, on_step: Callable[
         step = record(update.step())
         quiet = quiet + 1 if has_settled(step, previous, settings.tolerance) else 0
         previous = step
-    history = {
-        name: np.array([getattr(step, name) for step in steps])
-        for name in ("objective", "data", "graph", "sigma", "seconds")
-    }
+    history = {name: np.array([getattr(step, name) for step in steps]) for name in HISTORY}
     W, H = update.W, update.H.astype(update.W.dtype)
     rho = update.rho
     fits = rho.max() > ALL_SILENCED  # else nothing moves because nothing is fitted
@@ -140,3 +141,9 @@ def has_settled(step: Step, previous: Step, tolerance: float) -> bool:
     """Neither the objective nor the bandwidth it is measured with still moves."""
     moved = abs(step.sigma - previous.sigma)  # nan without a bandwidth
     return abs(step.change) <= tolerance and not moved > tolerance * step.sigma
+
+
+@threads_for_blocks()
+def transform(source: BlockSource, H: Array, rho: Array, method: str) -> Array:
+    """W of new samples for the loss that H was learnt with; neighbours play no part."""
+    return METHODS[method].coefficients(source, H, rho)

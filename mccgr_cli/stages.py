@@ -14,59 +14,71 @@ from scipy import sparse
 
 from mccgr_cli import clustering
 from mccgr_cli.blocks import Array, Matrix, MemoryBlocks
-from mccgr_cli.container import FACTORS, HISTORY, Contents
+from mccgr_cli.container import FACTORS, Contents
 from mccgr_cli.errors import DataError, ParameterError
 from mccgr_cli.graph import build_graph
 from mccgr_cli.methods import METHODS
 from mccgr_cli.normalize import normalize
-from mccgr_cli.settings import GraphSettings, Settings
-from mccgr_cli.solver import Factors, Step, solve
-from mccgr_cli.transform import transform
+from mccgr_cli.readers import Loaded
+from mccgr_cli.readers.checks import check_values
+from mccgr_cli.settings import HISTORY, NORMALIZATIONS, GraphSettings, Settings
+from mccgr_cli.solver import Factors, Step, solve, transform, uses_graph
 
-ASSIGNMENTS = ("kmeans", "max")
 
-
-def prepare(matrix: Contents, how: str, dtype: str | None = None) -> Matrix:
+def prepare(matrix: Loaded, how: str, dtype: str | None = None) -> Matrix:
     """X in the precision asked for, its rows normalized. The contents give their X away."""
-    X: Matrix = matrix.datasets.pop("X")
-    if dtype is not None:
-        X = X.astype(dtype, copy=False)
+    X: Matrix = matrix.contents.datasets.pop("X")
+    if dtype is not None and X.dtype != dtype:
+        with np.errstate(over="ignore"):
+            X = X.astype(dtype)
+        check_values(X, matrix.name)
     return normalize(X, how)
 
 
-def make_graph(X: Matrix, settings: GraphSettings) -> Contents:
+def make_graph(X: Matrix, settings: GraphSettings, how: str, names: dict[str, Any]) -> Contents:
     attributes = {name: value for name, value in asdict(settings).items() if value is not None}
-    return Contents("graph", {"A": build_graph(X, settings)}, attributes)
+    carried = {name: names[name] for name in ("sample_names",) if name in names}
+    return Contents("graph", {"A": build_graph(X, settings), **carried}, {**attributes, "normalize": how})
 
 
-def check_graph(graph: Contents, samples: int, where: str) -> sparse.csr_array[Any]:
+def choose_graph(
+    X: Matrix, settings: Settings, graph_settings: GraphSettings, given: Loaded | None
+) -> sparse.csr_array[Any] | None:
+    """The graph that was given, or one built from X; None where the method uses none."""
+    if not uses_graph(settings):
+        return None
+    return build_graph(X, graph_settings) if given is None else check_graph(given, X.shape[0])
+
+
+def check_graph(given: Loaded, samples: int) -> sparse.csr_array[Any]:
     """The adjacency in a graph file, if it can serve for so many samples."""
-    A: sparse.csr_array[Any] = sparse.csr_array(graph["A"])
+    A: sparse.csr_array[Any] = sparse.csr_array(given.contents["A"])
     if A.shape[0] != samples:
-        raise DataError(where, f"a graph of {A.shape[0]} samples for a matrix of {samples}", "build it anew")
-    if A.nnz and not (np.isfinite(A.data).all() and A.data.min() >= 0):
-        raise DataError(where, "negative or non-finite edge weights", "build it anew with 'mccgr graph'")
-    if abs(A - A.T).max() > 1e-6 * max(abs(A).max(), 1e-300):
-        raise DataError(where, "the graph is not symmetric", "build it anew with 'mccgr graph'")
+        raise DataError(given.name, f"a graph of {A.shape[0]} samples for a matrix of {samples}", "build it anew")
+    if A.nnz and abs(A - A.T).max() > 1e-6 * A.max():
+        raise DataError(given.name, "the graph is not symmetric", "build it anew with 'mccgr graph'")
     return A
 
 
-def check_start(start: Contents, settings: Settings, shape: tuple[int, int], where: str) -> tuple[Array, Array]:
-    W, H = start["W"], start["H"]
-    needed = (shape[0], settings.k), (settings.k, shape[1])
+def check_start(given: Loaded, k: int, shape: tuple[int, int]) -> tuple[Array, Array]:
+    """The factors in a file, if they can serve as the start for a matrix of this shape."""
+    require(given, "W", "H")
+    W, H = given.contents["W"], given.contents["H"]
+    needed = (shape[0], k), (k, shape[1])
     if (W.shape, H.shape) != needed:
         what = f"W {W.shape} and H {H.shape} where {needed[0]} and {needed[1]} are needed"
-        raise DataError(where, what, "start from factors of this matrix with this k")
-    for name, factor in (("W", W), ("H", H)):
-        if not (np.isfinite(factor).all() and factor.min() >= 0):
-            raise DataError(where, f"negative or non-finite values in /{name}", "start from something else")
-    if settings.restarts > 1:
-        raise ParameterError("--restarts", f"every start from {where} would be the same", "leave it out")
+        raise DataError(given.name, what, "start from factors of this matrix with this k")
+    if W.max() == 0 or H.max() == 0:
+        raise DataError(given.name, "its factors are 0, from where no update moves", "start from something else")
     return W, H
 
 
-def uses_graph(settings: Settings) -> bool:
-    return METHODS[settings.method].graph and settings.alpha > 0
+def require(given: Loaded, *names: str) -> None:
+    """Refuse clusters that were not made from factors where the factors are needed."""
+    missing = [name for name in names if name not in given.contents]
+    if missing:
+        what = f"clusters of a matrix, without the factors /{' /'.join(missing)}"
+        raise DataError(given.name, what, "name a file from mccgr factorize, or clusters made from one")
 
 
 def factorize(
@@ -91,12 +103,22 @@ def factors_contents(factors: Factors, settings: Settings, how: str, names: dict
     )
 
 
-def cluster(contents: Contents, assign: str, k: int | None, restarts: int, seed: int, where: str) -> Contents:
+def cluster(given: Loaded, how: str, assign: str, k: int | None, restarts: int, seed: int) -> Contents:
     """Clusters of the coefficients in a factors file, or of the samples in a matrix file: the baseline."""
-    if contents.kind == "matrix" and (k is None or assign == "max"):
-        missing = "--k" if k is None else "--assign"
-        raise ParameterError(missing, f"{where} is a matrix, not factors", "give --k and leave --assign out")
-    samples = contents["X"] if contents.kind == "matrix" else contents["W"]
+    contents = given.contents
+    names = contents.names()
+    if contents.kind == "matrix":
+        if k is None or assign == "max":
+            missing = "--k" if k is None else "--assign"
+            raise ParameterError(missing, f"{given.name} is a matrix, not factors", "give --k and not --assign")
+        samples = prepare(given, how)
+    else:
+        require(given, "W")
+        samples = contents["W"]
+        if assign == "max" and k not in (None, samples.shape[1]):
+            raise ParameterError("--k", f"the {samples.shape[1]} components are the clusters", "leave it out")
+        if how != "none":
+            raise ParameterError("--normalize", f"{given.name} holds factors, not a matrix", "leave it out")
     k = k or samples.shape[1]
     if k > samples.shape[0]:
         raise ParameterError("--k", f"{k} clusters for {samples.shape[0]} samples", "give fewer")
@@ -105,19 +127,37 @@ def cluster(contents: Contents, assign: str, k: int | None, restarts: int, seed:
     else:
         assignments = clustering.kmeans(samples, k, restarts, seed)
     carried = {name: contents[name] for name in FACTORS if name in contents}
-    return Contents("clusters", {"assignments": assignments, **carried, **contents.names()}, dict(contents.attributes))
+    chosen = {"cluster_k": k, "cluster_assign": assign, "cluster_restarts": restarts, "cluster_seed": seed}
+    return Contents("clusters", {"assignments": assignments, **carried, **names}, {**contents.attributes, **chosen})
 
 
-def transform_matrix(factors: Contents, matrix: Contents, where: str) -> Contents:
+def transform_matrix(factors: Loaded, matrix: Loaded) -> Contents:
     """New samples on the basis of a factors file, normalized as the samples were that it was learnt from."""
-    names = matrix.names()
-    X = prepare(matrix, str(factors.attributes.get("normalize", "none")))
-    H = factors["H"]
-    if X.shape[1] != H.shape[1]:
-        what = f"{X.shape[1]} features where the basis has {H.shape[1]}"
+    require(factors, "H", "rho")
+    learnt = factors.contents
+    method, how = learnt.attributes.get("method", "l2"), learnt.attributes.get("normalize", "none")
+    if method not in METHODS or how not in NORMALIZATIONS:
+        what = f"learnt by method {method!r} on rows normalized by {how!r}, of which this mccgr knows nothing"
+        raise DataError(factors.name, what, "update mccgr, or make the file again")
+    names = matrix.contents.names()
+    X = match_features(prepare(matrix, how), names, factors, matrix.name)
+    W = transform(MemoryBlocks(X), learnt["H"], learnt["rho"], method)
+    carried = {name: learnt[name] for name in (*FACTORS, "feature_names") if name != "W" and name in learnt}
+    return Contents("factors", {"W": W, **names, **carried}, dict(learnt.attributes))
+
+
+def match_features(X: Matrix, names: dict[str, Any], factors: Loaded, where: str) -> Matrix:
+    """X with its features in the order of the basis."""
+    known, d = factors.contents.datasets.get("feature_names"), factors.contents["H"].shape[1]
+    if X.shape[1] != d:
+        what = f"{X.shape[1]} features where the basis has {d}"
         raise DataError(where, what, "describe the new samples by the same features")
-    W = transform(MemoryBlocks(X), H, factors["rho"], str(factors.attributes.get("method", "l2")))
-    learnt = {name: factors[name] for name in FACTORS if name != "W"}
-    if "feature_names" in factors:
-        names["feature_names"] = factors["feature_names"]
-    return Contents("factors", {"W": W, **learnt, **names}, dict(factors.attributes))
+    given = names.get("feature_names")
+    if known is None or given is None or list(known) == list(given):
+        return X
+    place = {name: column for column, name in enumerate(given)}
+    unknown = [name for name in known if name not in place]
+    if unknown or len(place) < d:
+        what = f"no feature {unknown[0]!r}, which {factors.name} has" if unknown else "two features of the same name"
+        raise DataError(where, what, "describe the new samples by the same features")
+    return X[:, [place[name] for name in known]]

@@ -13,7 +13,8 @@ from click.testing import CliRunner
 from hypothesis import settings
 
 from mccgr_cli.cli import main
-from mccgr_cli.container import Contents, write_file
+from mccgr_cli.container import Contents, encode
+from mccgr_cli.storage import write_file
 
 ORACLES = Path(__file__).parent / "oracles"
 
@@ -84,7 +85,7 @@ def X_file(tmp_path: Path) -> Path:
         },
     )
     path = tmp_path / "X.h5"
-    write_file(contents, path, overwrite=False)
+    write_file(encode(contents), path, overwrite=False)
     return path
 
 

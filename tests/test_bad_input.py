@@ -13,7 +13,10 @@ import numpy as np
 import pytest
 from conftest import planted
 
-from mccgr_cli.container import Contents, write_file
+from mccgr_cli import storage
+from mccgr_cli.container import Contents, encode
+from mccgr_cli.errors import OutputError
+from mccgr_cli.storage import write_file
 
 
 def factorize(*more):
@@ -131,7 +134,7 @@ def test_graphs_that_do_not_fit(mccgr, refused, X_file, tmp_path):
     assert "a graph of 30 samples for a matrix of 60" in refused(
         "factorize", X_file, "--k", 2, "--graph", tmp_path / "A.h5"
     )
-    write_file(Contents("graph", {"A": np.triu(np.ones((60, 60)), 1)}), tmp_path / "B.h5", overwrite=False)
+    write_file(encode(Contents("graph", {"A": np.triu(np.ones((60, 60)), 1)})), tmp_path / "B.h5", overwrite=False)
     assert "symmetric" in refused("factorize", X_file, "--k", 2, "--graph", tmp_path / "B.h5")
 
 
@@ -187,21 +190,17 @@ def test_an_output_folder_that_is_not_there(refused, X_file, tmp_path):
     assert "is a folder" in refused(*factorize(X_file), "-o", tmp_path)
 
 
-def test_another_run_that_was_first_wins(X_file, tmp_path, monkeypatch):
-    from mccgr_cli import container
-    from mccgr_cli.errors import OutputError
-
+def test_another_run_that_was_first_wins(tmp_path, monkeypatch):
     output = tmp_path / "F.h5"
-    contents = Contents("matrix", {"X": np.eye(3)})
-    encode = container.encode
+    rename = storage.rename_exclusively
 
-    def slowly(given):
+    def late(temporary, path):
         output.write_text("the first")
-        return encode(given)
+        rename(temporary, path)
 
-    monkeypatch.setattr(container, "encode", slowly)
+    monkeypatch.setattr(storage, "rename_exclusively", late)
     with pytest.raises(OutputError, match="exists already"):
-        write_file(contents, output, overwrite=False)
+        write_file(b"the second", output, overwrite=False)
     assert output.read_text() == "the first"
     assert not leftovers(tmp_path)
 

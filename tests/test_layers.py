@@ -21,9 +21,10 @@ ROOT = PACKAGE.parent
 LAYERS = (
     ("cli",),
     ("provenance", "stages"),
-    ("readers", "solver", "transform", "clustering", "metrics"),
+    ("solver", "clustering", "metrics"),
     ("graph", "initialize", "methods"),
-    ("container", "normalize"),
+    ("readers",),
+    ("container", "normalize", "storage"),
     ("blocks", "settings"),
     ("errors",),
 )

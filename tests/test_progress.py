@@ -42,7 +42,7 @@ def run_on_a_terminal(arguments, **environment):
 
 @pytest.mark.slow
 def test_a_terminal_shows_the_objective_and_its_curve(X_file, tmp_path):
-    run = ("factorize", X_file, "--k", 3, "--tolerance", 0, "--iterations", 300, "-o", tmp_path / "F.h5")
+    run = ("factorize", X_file, "--k", 3, "--tolerance", 0, "--iterations", 5000, "-o", tmp_path / "F.h5")
     shown = run_on_a_terminal(run)
     for word in ("iteration", "objective", "data", "graph", "change", "sigma", "speed", "left", "█"):
         assert word.encode() in shown

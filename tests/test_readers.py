@@ -19,9 +19,12 @@ import pytest
 import scipy.io
 from scipy import sparse
 
-from mccgr_cli.container import HISTORY, Contents, encode
+from mccgr_cli.blocks import chunks
+from mccgr_cli.container import Contents, encode
 from mccgr_cli.errors import DataError
-from mccgr_cli.readers import check_values, load, load_labels
+from mccgr_cli.readers import load, load_labels
+from mccgr_cli.readers.checks import check_values
+from mccgr_cli.settings import HISTORY
 
 N, D = 6, 4
 X = np.round(np.random.default_rng(0).random((N, D)) + 0.1, 3)
@@ -439,7 +442,7 @@ def test_unusable_values_are_counted_and_placed(
     block_rows: int,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("mccgr_cli.readers.rows_per_block", lambda matrix: block_rows)
+    monkeypatch.setattr("mccgr_cli.readers.checks.row_slices", lambda matrix: chunks(len(X), block_rows))
     matrix = X.copy()
     for place, value in faults.items():
         matrix[place] = value

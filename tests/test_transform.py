@@ -10,8 +10,7 @@ from scipy.optimize import nnls
 
 from mccgr_cli.blocks import MemoryBlocks
 from mccgr_cli.settings import Settings
-from mccgr_cli.solver import solve
-from mccgr_cli.transform import transform
+from mccgr_cli.solver import solve, transform
 
 
 @pytest.fixture(scope="module")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
+import io
 import os
 import sys
 from typing import Any, NoReturn
@@ -27,8 +29,15 @@ class MccgrGroup(click.Group):
         command: click.Command = importlib.import_module(f"{__name__}.{name}").command
         return command
 
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt:
+            raise Interrupted("mccgr", "interrupted", "nothing was written") from None
+
     def main(self, *args: Any, **kwargs: Any) -> NoReturn:
         kwargs["standalone_mode"] = False
+        mend_streams()
         try:
             result = super().main(*args, **kwargs)
             sys.exit(result if isinstance(result, int) else ExitStatus.DONE)
@@ -41,16 +50,28 @@ class MccgrGroup(click.Group):
         except MccgrError as fault:
             fail(str(fault), fault.exit_status)
         except MemoryError:
-            fail(
-                "mccgr: out of memory; use --dtype float32, fewer samples or a larger machine",
-                ExitStatus.FAILED,
-            )
-        except (click.Abort, KeyboardInterrupt):
+            remedy = "use a larger machine, fewer samples or features, or single precision"
+            fail(f"mccgr: out of memory; {remedy}", ExitStatus.FAILED)
+        except click.Abort:
             fail("mccgr: interrupted; nothing was written", ExitStatus.INTERRUPTED)
 
 
+class Interrupted(MccgrError):
+    exit_status = ExitStatus.INTERRUPTED
+
+
+def mend_streams() -> None:
+    """Nobody may be reading what we say, or in another encoding; neither may stop the work."""
+    if sys.stderr is None:
+        sys.stderr = open(os.devnull, "w")  # noqa: SIM115, PTH123
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+
+
 def fail(message: str, status: ExitStatus) -> NoReturn:
-    click.echo(one_line(message), err=True)
+    with contextlib.suppress(OSError):
+        click.echo(one_line(message), err=True)
     leave_broken_pipe()
     sys.exit(status)
 
@@ -58,8 +79,9 @@ def fail(message: str, status: ExitStatus) -> NoReturn:
 def leave_broken_pipe() -> None:
     """Let what is left in the buffer go nowhere if nobody reads it: Python would complain at exit."""
     try:
-        sys.stdout.flush()
-    except BrokenPipeError:
+        if sys.stdout is not None:
+            sys.stdout.flush()
+    except OSError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 

@@ -7,15 +7,16 @@ from typing import Any
 import click
 
 from mccgr_cli.cli import options
+from mccgr_cli.settings import ASSIGNMENTS
 
 
 @click.command()
-@click.argument("source", metavar="FACTORS")
-@click.option("--k", type=click.IntRange(min=1), metavar="N", help="Number of clusters.  [default: of components]")
+@options.matrix_input("FACTORS")
+@click.option("--k", type=click.IntRange(min=1), metavar="N", help="Number of clusters.  [default: the components]")
 @click.option(
     "--assign",
-    type=click.Choice(["kmeans", "max"]),
-    default="kmeans",
+    type=click.Choice(ASSIGNMENTS),
+    default=ASSIGNMENTS[0],
     show_default=True,
     help="By k-means on the coefficients, or to the component with the largest coefficient.",
 )
@@ -27,6 +28,7 @@ from mccgr_cli.cli import options
     show_default=True,
     help="Run k-means so many times and keep the tightest clusters.",
 )
+@options.normalization
 @options.seed
 @options.output
 @options.verbosity
@@ -34,27 +36,24 @@ def command(**given: Any) -> None:
     """Cluster the samples by their coefficients W.
 
     FACTORS is a file made by factorize or transform, or - for standard input. Given a matrix instead, the
-    samples themselves are clustered: the k-means baseline.
+    samples themselves are clustered: the k-means baseline. --transpose, --label-key and --normalize are for
+    matrices.
 
     \b
     Examples:
       mccgr cluster X.factors.h5
       mccgr cluster X.factors.h5 --assign max -o clusters.h5
-      mccgr cluster X.h5 --k 5 -o baseline.h5
+      mccgr cluster X.h5 --k 5 --normalize sqrt -o baseline.h5
     """
     from mccgr_cli import stages
-    from mccgr_cli.cli.files import Destination, with_provenance
-    from mccgr_cli.cli.progress import Reporter
-    from mccgr_cli.readers import load
+    from mccgr_cli.cli.job import Job
 
-    reporter = Reporter(given["quiet"], given["verbose"])
-    destination = Destination(given["output"], given["source"], "clusters", given["overwrite"])
-    loaded = load(given["source"], kinds=("factors", "clusters", "matrix"))
-    contents = stages.cluster(
-        loaded.contents, given["assign"], given["k"], given["restarts"], given["seed"], loaded.name
-    )
-    reporter.note(describe(contents["assignments"]))
-    destination.write(with_provenance(contents, "cluster", given, [loaded]), reporter)
+    job = Job(given, "clusters")
+    loaded = job.load(given["source"], ("factors", "clusters", "matrix"))
+    chosen = (given[name] for name in ("normalize", "assign", "k", "restarts", "seed"))
+    contents = stages.cluster(loaded, *chosen)
+    job.reporter.note(describe(contents["assignments"]))
+    job.write(contents)
 
 
 def describe(assignments: Any) -> str:

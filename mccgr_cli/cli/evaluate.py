@@ -16,11 +16,12 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument("source", metavar="CLUSTERS")
+@click.argument("source", metavar="CLUSTERS", type=options.FILE)
 @click.option(
     "--labels",
+    type=options.FILE,
     metavar="FILE",
-    help="The true classes: one a line, or a .mat, .npy, .csv or HDF5 file (FILE::NAME names a variable or "
+    help="The true classes: one a line, or a .mat, .npy, .csv, .h5ad or HDF5 file (FILE::NAME names a variable or "
     "column).  [default: the labels in CLUSTERS]",
 )
 @options.output_format("table", "json", "csv")
@@ -37,19 +38,20 @@ def command(source: str, labels: str | None, style: str) -> None:
       mccgr evaluate clusters.h5 --labels classes.txt --format json
       mccgr cluster X.factors.h5 -o - | mccgr evaluate - --format csv
     """
+    from mccgr_cli.cli.job import show
     from mccgr_cli.errors import DataError
     from mccgr_cli.metrics import evaluate
     from mccgr_cli.readers import load, load_labels
 
     loaded = load(source, kinds=("clusters",))
     assignments = loaded.contents["assignments"]
-    truth = load_labels(labels) if labels else loaded.contents.labels_as_text()
+    truth = load_labels(labels) if labels is not None else loaded.contents.labels_as_text()
     if truth is None:
         raise DataError(loaded.name, "no labels to compare the clusters with", "give them with --labels FILE")
     if len(truth) != len(assignments):
         what = f"{len(truth)} labels for {len(assignments)} samples"
         raise DataError(labels or loaded.name, what, "give one label for each sample")
-    click.echo(FORMATS[style](evaluate(truth, assignments)))
+    show(FORMATS[style](evaluate(truth, assignments)))
 
 
 def summary(scores: Scores) -> dict[str, Any]:

@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from mccgr_cli.cli import options
-from mccgr_cli.settings import INITS, GraphSettings, Settings
+from mccgr_cli.errors import ParameterError
+from mccgr_cli.settings import INITS, SILENCED, GraphSettings, Settings
 
 if TYPE_CHECKING:
     from mccgr_cli.solver import Factors
 
 
 @click.command()
-@options.matrix_input
+@options.matrix_input("MATRIX")
 @options.solver
-@click.option("--graph", "graph_file", metavar="FILE", help="A graph made before by 'mccgr graph'.")
+@click.option("--graph", "graph_file", type=options.FILE, metavar="FILE", help="A graph made before by 'mccgr graph'.")
 @options.graph
 @options.preprocessing
 @options.seed
@@ -37,49 +39,55 @@ def command(**given: Any) -> None:
       mccgr factorize X.h5 --k 5 -o - | mccgr cluster - -o - | mccgr evaluate - --format json
     """
     from mccgr_cli import stages
-    from mccgr_cli.cli.files import Destination, with_provenance
-    from mccgr_cli.cli.info import shape_of
-    from mccgr_cli.cli.progress import Reporter
+    from mccgr_cli.cli.job import Job
     from mccgr_cli.graph import examine
-    from mccgr_cli.readers import load
 
-    reporter = Reporter(given["quiet"], given["verbose"])
-    destination = Destination(given["output"], given["source"], "factors", given["overwrite"])
-    settings = options.chosen(Settings, given)
+    settings, graph_settings = options.chosen(Settings, given), options.chosen(GraphSettings, given)
+    from_file = settings.init not in INITS
+    if from_file and settings.restarts > 1:
+        raise ParameterError("--restarts", f"every start from {settings.init} would be the same", "leave it out")
+    job = Job(given, "factors")
+    matrix = job.load(given["source"], ("matrix",))
+    names = matrix.contents.names()
+    X = stages.prepare(matrix, given["normalize"], given["dtype"])
+    start = graph = None
+    if from_file:
+        start = stages.check_start(job.load(settings.init, ("factors", "clusters")), settings.k, X.shape)
+    if given["graph_file"] is not None:
+        graph = job.load(given["graph_file"], ("graph",))
+        for note in doubts(graph.contents.attributes, given):
+            job.reporter.note(note)
+    A = stages.choose_graph(X, settings, graph_settings, graph)
+    if A is not None:
+        job.reporter.note(f"graph: {examine(A)}")
 
-    inputs = [load(given["source"], transpose=given["transpose"], label_key=given["label_key"])]
-    names = inputs[0].contents.names()
-    X = stages.prepare(inputs[0].contents, given["normalize"], given["dtype"])
-    reporter.detail(f"matrix: {shape_of(X)}")
-    start = A = None
-    if settings.init not in INITS:
-        inputs.append(load(settings.init, kinds=("factors", "clusters")))
-        start = stages.check_start(inputs[-1].contents, settings, X.shape, inputs[-1].name)
-    if not stages.uses_graph(settings):
-        if given["graph_file"]:
-            reporter.note(f"--graph: not used by --method {settings.method} --alpha {settings.alpha:g}")
-    elif given["graph_file"]:
-        inputs.append(load(given["graph_file"], kinds=("graph",)))
-        A = stages.check_graph(inputs[-1].contents, X.shape[0], inputs[-1].name)
-    else:
-        A = stages.make_graph(X, options.chosen(GraphSettings, given))["A"]
-        reporter.note(f"graph: {examine(A)}")
-
-    with reporter.watching(settings.iterations, settings.restarts) as on_step:
+    with job.reporter.watching(settings.iterations, settings.restarts) as on_step:
         factors = stages.factorize(X, settings, A, start, on_step)
-    reporter.note(describe(factors))
-    contents = stages.factors_contents(factors, settings, given["normalize"], names)
-    destination.write(with_provenance(contents, "factorize", given, inputs), reporter)
+    job.reporter.note(describe(factors, settings))
+    job.write(stages.factors_contents(factors, settings, given["normalize"], names))
 
 
-def describe(factors: Factors) -> str:
+def doubts(graph: dict[str, Any], given: dict[str, Any]) -> Iterator[str]:
+    """What may be wrong with giving this graph."""
+    if given["method"] not in ("mccgr", "grnmf") or given["alpha"] == 0:
+        yield f"--graph: not used by --method {given['method']} --alpha {given['alpha']:g}"
+    elif graph.get("normalize", given["normalize"]) != given["normalize"]:
+        yield f"--graph: built with --normalize {graph['normalize']}, used with --normalize {given['normalize']}"
+
+
+def describe(factors: Factors, settings: Settings) -> str:
     last = {name: values[-1] for name, values in factors.history.items()}
     parts = [
         f"objective {last['objective']:.6g} (data {last['data']:.6g}, graph {last['graph']:.6g})",
         f"{factors.iterations} iterations in {last['seconds']:.2f} s",
-        "converged" if factors.converged else "stopped before it converged",
     ]
-    silenced = int((factors.rho < 0.01).sum())
+    silenced = int((factors.rho < SILENCED).sum())
+    if factors.converged:
+        parts.append("converged")
+    elif silenced == len(factors.rho):
+        parts.append("nothing was fitted: raise --theta or --bandwidth")
+    else:
+        parts.append(f"not converged after --iterations {settings.iterations}")
     if silenced:
         parts.append(f"{silenced} of {len(factors.rho)} features silenced")
     return "factors: " + ", ".join(parts)

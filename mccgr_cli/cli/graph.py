@@ -11,7 +11,7 @@ from mccgr_cli.settings import GraphSettings
 
 
 @click.command()
-@options.matrix_input
+@options.matrix_input("MATRIX")
 @options.graph
 @options.preprocessing
 @options.output
@@ -29,17 +29,13 @@ def command(**given: Any) -> None:
       mccgr factorize X.h5 --k 5 --graph "$(mccgr graph X.h5)"
     """
     from mccgr_cli import stages
-    from mccgr_cli.cli.files import Destination, with_provenance
-    from mccgr_cli.cli.progress import Reporter
+    from mccgr_cli.cli.job import Job
     from mccgr_cli.graph import examine
-    from mccgr_cli.readers import load
 
-    reporter = Reporter(given["quiet"], given["verbose"])
-    destination = Destination(given["output"], given["source"], "graph", given["overwrite"])
-    loaded = load(given["source"], transpose=given["transpose"], label_key=given["label_key"])
-    X = stages.prepare(loaded.contents, given["normalize"], given["dtype"])
-    contents = stages.make_graph(X, options.chosen(GraphSettings, given))
-    if "sample_names" in loaded.contents:
-        contents.datasets["sample_names"] = loaded.contents["sample_names"]
-    reporter.note(f"graph: {examine(contents['A'])}")
-    destination.write(with_provenance(contents, "graph", given, [loaded]), reporter)
+    job = Job(given, "graph")
+    matrix = job.load(given["source"], ("matrix",))
+    names = matrix.contents.names()
+    X = stages.prepare(matrix, given["normalize"], given["dtype"])
+    contents = stages.make_graph(X, options.chosen(GraphSettings, given), given["normalize"], names)
+    job.reporter.note(f"graph: {examine(contents['A'])}")
+    job.write(contents)

@@ -9,28 +9,34 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from mccgr_cli.cli import options
+from mccgr_cli.settings import SILENCED
+
+MOST_NAMES = 10  # of silenced features that are shown
 
 if TYPE_CHECKING:
     from mccgr_cli.container import Contents
 
 
 @click.command()
-@click.argument("source", metavar="FILE")
+@options.matrix_input("FILE")
 @options.output_format("table", "json")
-def command(source: str, style: str) -> None:
-    """Show what a file holds: shapes, parameters, health and provenance.
+def command(source: str, transpose: bool, label_key: str | None, style: str) -> None:
+    """Show what a file holds and how it came to be.
 
-    FILE is any file that mccgr reads or writes, or - for standard input.
+    Prints shapes, what to know before relying on the file, parameters, and every command that led to it. FILE is
+    any file that mccgr reads or writes, or - for standard input.
 
     \b
     Examples:
       mccgr info X.h5
       mccgr info X.factors.h5 --format json
     """
+    from mccgr_cli.cli.job import show
+    from mccgr_cli.cli.tables import shape_of
     from mccgr_cli.container import SCHEMA
     from mccgr_cli.readers import load
 
-    loaded = load(source, kinds=tuple(SCHEMA))
+    loaded = load(source, kinds=tuple(SCHEMA), transpose=transpose, label_key=label_key)
     contents = loaded.contents
     facts = {
         "file": loaded.name,
@@ -41,18 +47,7 @@ def command(source: str, style: str) -> None:
         "health": health(contents),
         "provenance": contents.provenance,
     }
-    click.echo(json.dumps(facts) if style == "json" else as_text(facts))
-
-
-def shape_of(value: Any) -> str:
-    from scipy import sparse
-
-    if not hasattr(value, "shape"):
-        return f"{len(value)} names"
-    shape = " x ".join(str(length) for length in value.shape)
-    if sparse.issparse(value):
-        return f"{shape} {value.dtype}, sparse, {value.nnz} non-zeros"
-    return f"{shape} {value.dtype}"
+    show(as_json(facts) if style == "json" else as_text(facts))
 
 
 def health(contents: Contents) -> dict[str, Any]:
@@ -66,23 +61,33 @@ def health(contents: Contents) -> dict[str, Any]:
         X = contents["X"]
         filled = X.nnz if not isinstance(X, np.ndarray) else int(np.count_nonzero(X))
         facts["share of zeros"] = round(1 - filled / (X.shape[0] * X.shape[1]), 4)
-        facts["empty samples"] = int(np.count_nonzero(np.asarray(X.sum(axis=1)) == 0))
-        facts["empty features"] = int(np.count_nonzero(np.asarray(X.sum(axis=0)) == 0))
+        facts["empty samples"] = int(np.count_nonzero(np.asarray(X.sum(axis=1, dtype=np.float64)) == 0))
+        facts["empty features"] = int(np.count_nonzero(np.asarray(X.sum(axis=0, dtype=np.float64)) == 0))
         facts["largest value"] = float(X.max())
     if "A" in contents:
         facts["graph"] = str(examine(contents["A"]))
     if "W" in contents:
-        W, rho = contents["W"], contents["rho"]
-        facts["iterations"] = len(contents["history/objective"]) - 1
+        facts["unused components"] = int(np.count_nonzero(contents["W"].max(axis=0) == 0))
+        facts["samples without coefficients"] = int(np.count_nonzero(contents["W"].max(axis=1) == 0))
+    if "history/objective" in contents:
+        facts["iterations done"] = len(contents["history/objective"]) - 1
         facts["objective"] = float(contents["history/objective"][-1])
-        facts["unused components"] = int(np.count_nonzero(W.max(axis=0) == 0))
-        facts["samples without coefficients"] = int(np.count_nonzero(W.max(axis=1) == 0))
-        facts["silenced features"] = int(np.count_nonzero(rho < 0.01))
+    if "rho" in contents:
+        silenced = np.flatnonzero(contents["rho"] < SILENCED)
+        facts["silenced features"] = len(silenced)
+        if len(silenced) and "feature_names" in contents:
+            shown = ", ".join(contents["feature_names"][j] for j in silenced[:MOST_NAMES])
+            facts["silenced"] = shown + (", ..." if len(silenced) > MOST_NAMES else "")
     if "assignments" in contents:
         facts["clusters"] = len(np.unique(contents["assignments"]))
     if "labels" in contents:
         facts["classes"] = len(np.unique(contents["labels"]))
     return facts
+
+
+def as_json(facts: dict[str, Any]) -> str:
+    """JSON has no NaN, and attributes of other programs' making may be of any type."""
+    return json.dumps(json.loads(json.dumps(facts, default=str), parse_constant=lambda _: None), allow_nan=False)
 
 
 def as_text(facts: dict[str, Any]) -> str:

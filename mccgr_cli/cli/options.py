@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import fields
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
@@ -19,6 +20,9 @@ from mccgr_cli.settings import (
     GraphSettings,
     Settings,
 )
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 Chosen = TypeVar("Chosen", Settings, GraphSettings)
@@ -35,25 +39,46 @@ def stack(*decorators: Callable[[Any], Any]) -> Callable[[Function], Function]:
     return apply
 
 
-matrix_input = stack(
-    click.argument("source", metavar="MATRIX"),
-    click.option("--transpose", is_flag=True, help="Samples are the columns of MATRIX, not the rows."),
-    click.option(
-        "--label-key",
-        metavar="NAME",
-        help="Where MATRIX keeps its labels: a variable (.mat, .npz), dataset (HDF5), column (.csv) "
-        "or column of obs (.h5ad).",
-    ),
+# A name of a file, or -; the type only makes shells complete it.
+FILE = click.Path(allow_dash=True)
+
+
+class Number(click.FloatRange):
+    """A finite number within bounds; without bounds of its own, so far from the ends that squares are finite too."""
+
+    def __init__(self, min: float = 1e-100, max: float = 1e100) -> None:
+        super().__init__(min=min, max=max)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        number = super().convert(value, param, ctx)
+        if math.isnan(number):
+            self.fail(f"{value!r} is not a number", param, ctx)
+        return number
+
+
+def matrix_input(metavar: str) -> Callable[[Function], Function]:
+    return stack(
+        click.argument("source", metavar=metavar, type=FILE),
+        click.option("--transpose", is_flag=True, help=f"Samples are the columns of {metavar}, not the rows."),
+        click.option(
+            "--label-key",
+            metavar="NAME",
+            help=f"Where {metavar} keeps its labels: a variable (.mat, .npz), dataset (HDF5), column (.csv) "
+            "or column of obs (.h5ad).",
+        ),
+    )
+
+
+normalization = click.option(
+    "--normalize",
+    type=click.Choice(NORMALIZATIONS),
+    default="none",
+    show_default=True,
+    help="Rows to unit sum (l1) or unit length (l2), or the square root of every value (sqrt).",
 )
 
 preprocessing = stack(
-    click.option(
-        "--normalize",
-        type=click.Choice(NORMALIZATIONS),
-        default="none",
-        show_default=True,
-        help="Rows to unit sum (l1) or unit length (l2), or the square root of every value (sqrt).",
-    ),
+    normalization,
     click.option(
         "--dtype",
         type=click.Choice(["float32", "float64"]),
@@ -71,9 +96,21 @@ class Bandwidth(click.ParamType):  # type: ignore[type-arg]
         if value in BANDWIDTHS:
             return value
         try:
-            return click.FloatRange(min=0, min_open=True).convert(value, param, ctx)
-        except click.BadParameter:
-            self.fail(f"{value!r} is none of {', '.join(BANDWIDTHS)} or a number above 0", param, ctx)
+            return Number().convert(value, param, ctx)
+        except click.BadParameter as fault:
+            self.fail(f"none of {', '.join(BANDWIDTHS)}, and {fault.message}", param, ctx)
+
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        from click.shell_completion import CompletionItem
+
+        return [CompletionItem(word) for word in BANDWIDTHS if word.startswith(incomplete)]
+
+
+def complete_init(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    from click.shell_completion import CompletionItem
+
+    words = [CompletionItem(word) for word in INITS if word.startswith(incomplete)]
+    return words or [CompletionItem(incomplete, type="file")]
 
 
 solver = stack(
@@ -88,7 +125,7 @@ solver = stack(
     ),
     click.option(
         "--alpha",
-        type=click.FloatRange(min=0),
+        type=Number(min=0, max=1e30),
         metavar="NUMBER",
         default=Settings.alpha,
         show_default=True,
@@ -96,7 +133,7 @@ solver = stack(
     ),
     click.option(
         "--theta",
-        type=click.FloatRange(min=0, min_open=True),
+        type=Number(),
         metavar="NUMBER",
         default=Settings.theta,
         show_default=True,
@@ -120,7 +157,7 @@ solver = stack(
     ),
     click.option(
         "--tolerance",
-        type=click.FloatRange(min=0),
+        type=Number(min=0, max=1),
         metavar="NUMBER",
         default=Settings.tolerance,
         show_default=True,
@@ -128,6 +165,8 @@ solver = stack(
     ),
     click.option(
         "--init",
+        type=FILE,
+        shell_complete=complete_init,
         default=Settings.init,
         show_default=True,
         metavar=f"[{'|'.join(INITS)}|FILE]",
@@ -143,7 +182,7 @@ solver = stack(
     ),
     click.option(
         "--ridge",
-        type=click.FloatRange(min=0, min_open=True),
+        type=Number(min=1e-15, max=1e15),
         metavar="NUMBER",
         default=Settings.ridge,
         show_default=True,
@@ -181,7 +220,7 @@ graph = stack(
     ),
     click.option(
         "--heat-width",
-        type=click.FloatRange(min=0, min_open=True),
+        type=Number(),
         metavar="T",
         help="The t of --weight heat.  [default: the mean distance between samples]",
     ),
@@ -200,6 +239,7 @@ output = stack(
     click.option(
         "-o",
         "--output",
+        type=FILE,
         metavar="FILE",
         help="Write FILE; - is standard output.  [default: named after the input; the name is printed]",
     ),

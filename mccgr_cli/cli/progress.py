@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import sys
 import time
@@ -31,7 +32,7 @@ class Reporter:
 
     def note(self, text: str) -> None:
         if not self.quiet:
-            click.echo(one_line(text), err=True)
+            say(text)
 
     def detail(self, text: str) -> None:
         if self.verbose:
@@ -47,6 +48,11 @@ class Reporter:
                 yield show
         else:
             yield PlainLines(iterations, restarts)
+
+
+def say(text: str) -> None:
+    with contextlib.suppress(OSError):  # that nobody listens is no reason to lose the work
+        click.echo(one_line(text), err=True)
 
 
 class Pace:
@@ -83,7 +89,7 @@ class PlainLines:
     def __call__(self, step: Step) -> None:
         if time.monotonic() >= self.due:
             self.due = time.monotonic() + LINE_EVERY
-            click.echo("  ".join(f"{k} {v}" for k, v in self.pace.describe(step).items()), err=True)
+            say("  ".join(f"{name} {value}" for name, value in self.pace.describe(step).items()))
 
 
 @contextmanager
@@ -105,7 +111,8 @@ def terminal_display(iterations: int, restarts: int) -> Iterator[Callable[[Step]
         figures.add_row(*(Text(value, style="bold") for value in shown.values()))
         whole = Table.grid()
         whole.add_row(ProgressBar(total=iterations, completed=step.iteration, width=CURVE_WIDTH))
-        whole.add_row(Text(sparkline(curve, CURVE_WIDTH), style="cyan"))
+        # without the fall from the start, beside which the rest would be flat
+        whole.add_row(Text(sparkline(curve[len(curve) // 10 :], CURVE_WIDTH), style="cyan"))
         whole.add_row(figures)
         return whole
 

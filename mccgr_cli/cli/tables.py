@@ -1,8 +1,9 @@
-"""Plain tables for the terminal."""
+"""Plain text for the terminal."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 from mccgr_cli.errors import one_line
 
@@ -27,3 +28,12 @@ def pairs(facts: Iterable[tuple[object, object]]) -> str:
     cells = [(one_line(str(name)), one_line(str(value))) for name, value in facts]
     width = max(len(name) for name, _ in cells)
     return "\n".join(f"  {name.ljust(width)}  {value}".rstrip() for name, value in cells)
+
+
+def shape_of(value: Any) -> str:
+    """Shape and type of a dataset in a few words."""
+    if not hasattr(value, "shape"):
+        return f"{len(value)} names"
+    shape = " x ".join(str(length) for length in value.shape)
+    stored = f", sparse, {value.nnz} non-zeros" if hasattr(value, "nnz") else ""
+    return f"{shape} {value.dtype}{stored}"

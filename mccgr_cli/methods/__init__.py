@@ -2,31 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from mccgr_cli.blocks import Array, BlockSource
 from mccgr_cli.methods.base import Update
 from mccgr_cli.methods.correntropy import MultiplicativeUpdate
-from mccgr_cli.methods.divergence import DivergenceUpdate
-from mccgr_cli.methods.least_squares import ConstrainedLeastSquaresUpdate, ProjectedGradientUpdate
+from mccgr_cli.methods.divergence import DivergenceUpdate, divergence_coefficients
+from mccgr_cli.methods.least_squares import (
+    ConstrainedLeastSquaresUpdate,
+    ProjectedGradientUpdate,
+    least_squares_coefficients,
+)
 
 
 @dataclass(frozen=True)
 class Method:
     """Which parts a method is made of."""
 
-    title: str
     update: type[Update]
     weighted: bool = False  # learns feature weights by correntropy
     graph: bool = False  # keeps neighbours together
+    # of new samples, given H and rho: W (n, k)
+    coefficients: Callable[[BlockSource, Array, Array], Array] = least_squares_coefficients
 
 
 METHODS: Mapping[str, Method] = {
-    "mccgr": Method("correntropy with the graph", MultiplicativeUpdate, weighted=True, graph=True),
-    "mcc": Method("correntropy", MultiplicativeUpdate, weighted=True),
-    "grnmf": Method("squared error with the graph", MultiplicativeUpdate, graph=True),
-    "l2": Method("squared error (Lee and Seung)", MultiplicativeUpdate),
-    "kl": Method("Kullback-Leibler divergence", DivergenceUpdate),
-    "gdcls": Method("squared error by GD-CLS", ConstrainedLeastSquaresUpdate),
-    "pg": Method("squared error by projected gradients", ProjectedGradientUpdate),
+    "mccgr": Method(MultiplicativeUpdate, weighted=True, graph=True),
+    "mcc": Method(MultiplicativeUpdate, weighted=True),
+    "grnmf": Method(MultiplicativeUpdate, graph=True),
+    "l2": Method(MultiplicativeUpdate),
+    "kl": Method(DivergenceUpdate, coefficients=divergence_coefficients),
+    "gdcls": Method(ConstrainedLeastSquaresUpdate),
+    "pg": Method(ProjectedGradientUpdate),
 }

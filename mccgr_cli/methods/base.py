@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from mccgr_cli.blocks import DENSE_BLOCK_BYTES, Array, BlockSource, Matrix
+from mccgr_cli.blocks import DENSE_BLOCK_BYTES, Array, BlockSource, Matrix, chunks
 
 # Edges of the graph that are looked at together when its term is summed edge by edge.
 EDGE_BLOCK = 1 << 16
@@ -56,8 +56,7 @@ class GraphTerm:
         """The same, without the cancellation that a smooth W brings."""
         edges = self.adjacency.tocoo()
         total = 0.0
-        for first in range(0, edges.nnz, EDGE_BLOCK):
-            part = slice(first, first + EDGE_BLOCK)
+        for part in chunks(edges.nnz, EDGE_BLOCK):
             gap = (W[edges.row[part]] - W[edges.col[part]]).astype(np.float64)
             total += float(np.einsum("ek,ek,e->", gap, gap, edges.data[part]))
         return total / 2
@@ -179,8 +178,11 @@ class QuadraticUpdate(Update):
         return self._terms(before)
 
     def improve_basis(self) -> None:
-        """H <- H * (W'X) / (W'WH), the step of Lee and Seung: the weights of the features cancel."""
-        self.H *= quotient(self.P, self.G @ self.H)
+        """H <- H * (W'X) / (W'WH), the step of Lee and Seung: the weights of the features cancel.
+
+        P and GH are used up: the pass that follows makes them anew.
+        """
+        self.H *= quotient(self.P, self.GH)
 
     @abstractmethod
     def improve_coefficients(self, rho: Array) -> None:
@@ -215,7 +217,8 @@ class QuadraticUpdate(Update):
             self.graph_value = self.graph.value(self.W, self.pull)
 
     def _expanded_errors(self) -> Array:
-        crossed = np.einsum("kj,kj->j", self.H, self.G @ self.H - 2 * self.P)
+        self.GH = self.G @ self.H
+        crossed = np.einsum("kj,kj->j", self.H, self.GH - 2 * self.P)
         errors: Array = np.maximum(self.squares + crossed, 0)
         return errors
 
@@ -242,8 +245,7 @@ def residual_squares(X_b: Matrix, W_b: Array, basis: Array, columns: Array) -> A
     """sum_i (x_ij - (WH)_ij)^2 for some columns j, the plain way."""
     total = np.zeros(len(columns))
     height = max(1, DENSE_BLOCK_BYTES // (8 * len(columns)))
-    for first in range(0, len(W_b), height):
-        rows = slice(first, first + height)
+    for rows in chunks(len(W_b), height):
         block = X_b[rows][:, columns]
         residual: Array = W_b[rows].astype(np.float64) @ basis
         residual -= block.toarray() if sparse.issparse(block) else block

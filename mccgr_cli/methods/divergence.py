@@ -13,7 +13,7 @@ import numpy as np
 from scipy import sparse
 from scipy.special import kl_div
 
-from mccgr_cli.blocks import Array, Matrix
+from mccgr_cli.blocks import Array, BlockSource, Matrix, chunks
 from mccgr_cli.methods.base import Terms, Update, quotient, relative_fall
 
 # Non-zeros of a sparse block whose (WH)_ij are worked out together.
@@ -69,8 +69,7 @@ def fitted(X_b: Matrix, W_b: Array, basis: Array) -> Array:
         rows = np.repeat(np.arange(X_b.shape[0]), np.diff(X_b.indptr))
         fit = np.empty(X_b.nnz, dtype=X_b.dtype)
         columns = np.ascontiguousarray(basis.T)
-        for first in range(0, X_b.nnz, NONZERO_BLOCK):
-            part = slice(first, first + NONZERO_BLOCK)
+        for part in chunks(X_b.nnz, NONZERO_BLOCK):
             np.einsum("ek,ek->e", W_b[rows[part]], columns[X_b.indices[part]], out=fit[part])
     else:
         fit = W_b @ basis
@@ -93,6 +92,14 @@ def divergence(X_b: Matrix, fit: Array, W_b: Array, basis: Array) -> float:
         everywhere = W_b.sum(axis=0, dtype=np.float64) @ basis.sum(axis=1, dtype=np.float64)
         total += max(0.0, float(everywhere - fit.sum(dtype=np.float64)))
     return total
+
+
+def divergence_coefficients(source: BlockSource, H: Array, rho: Array) -> Array:
+    """The W that fits X ~ WH best for a basis that stays as it is; every rho is 1."""
+    W = np.empty((source.shape[0], len(H)), dtype=source.dtype)
+    for where, W_b in source.map(fit_rows, shared=(H.astype(source.dtype),)):
+        W[where] = W_b
+    return W
 
 
 def fit_rows(X_b: Matrix, basis: Array) -> Array:

@@ -10,8 +10,9 @@ factorization. Information Processing & Management 42(2), 2006 (the paper's "GS"
 from __future__ import annotations
 
 import numpy as np
+from scipy.optimize import nnls
 
-from mccgr_cli.blocks import Array, Matrix, narrow_product, times
+from mccgr_cli.blocks import Array, BlockSource, Matrix, narrow_product, times
 from mccgr_cli.methods.base import Problem, QuadraticUpdate, Terms, gather
 
 # Lin's settings: how far the gradient must fall in a subproblem, the factor of the step search, the share of
@@ -21,6 +22,10 @@ STEP_FACTOR = 0.1
 SUFFICIENT = 0.01
 MOST_STEPS = 1000
 MOST_TRIALS = 20
+
+# Of the coefficients of new samples: rounds over the components, and the relative change at which they stop.
+MOST_ROUNDS = 200
+SMALLEST_CHANGE = 1e-9
 
 
 class ConstrainedLeastSquaresUpdate(QuadraticUpdate):
@@ -37,7 +42,8 @@ class ConstrainedLeastSquaresUpdate(QuadraticUpdate):
     def improve_coefficients(self, rho: Array) -> None:
         gram = self.H @ self.H.T
         level = gram.trace() / len(gram)
-        gram[np.diag_indices_from(gram)] += self.ridge * level if level > 0 else 1.0
+        ridge = max(self.ridge, len(gram) * np.finfo(float).eps)  # else a dependent basis has no solution
+        gram[np.diag_indices_from(gram)] += ridge * level if level > 0 else 1.0
         solver = np.linalg.solve(gram, self.H).T  # (d, k)
         self.sweep(regress_rows, shared=(np.ascontiguousarray(solver, dtype=self.source.dtype),))
 
@@ -110,3 +116,34 @@ def _search_step(F: Array, gradient: Array, gram: Array, length: float) -> tuple
             accepted = moved
             length /= STEP_FACTOR
     return accepted, length
+
+
+def least_squares_coefficients(source: BlockSource, H: Array, rho: Array) -> Array:
+    """The W >= 0 that minimizes sum_j rho_j e_j for a basis that stays as it is."""
+    weighted = rho * H.astype(np.float64)
+    return least_squares_rows(times(source, weighted.T), weighted @ H.T).astype(source.dtype)
+
+
+def least_squares_rows(target: Array, gram: Array) -> Array:
+    """argmin over W >= 0 of tr(W gram W')/2 - tr(W target').
+
+    Rounds over the components, for all rows at once; rows that do not settle, as the basis is nearly dependent,
+    are solved one by one.
+    """
+    W = np.zeros_like(target)
+    used = np.flatnonzero(np.diag(gram) > 0)  # a component that is 0 everywhere explains nothing
+    for _ in range(MOST_ROUNDS):
+        moved = np.zeros(len(W))
+        for r in used:
+            new = np.maximum(W[:, r] + (target[:, r] - W @ gram[:, r]) / gram[r, r], 0)
+            np.maximum(moved, np.abs(new - W[:, r]), out=moved)
+            W[:, r] = new
+        unsettled = np.flatnonzero(moved > SMALLEST_CHANGE * W.max(axis=1))
+        if len(unsettled) == 0:
+            return W
+    values, vectors = np.linalg.eigh(gram)
+    kept = values > np.finfo(float).eps * values[-1] * len(gram)
+    root = np.sqrt(values[kept])[:, None] * vectors[:, kept].T  # root' root = gram
+    for row in unsettled:
+        W[row], _ = nnls(root, vectors[:, kept].T @ target[row] / np.sqrt(values[kept]))
+    return W

@@ -1,0 +1,85 @@
+"""What the commands that write a file share: what was given, what was read, and where the result goes."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import click
+
+from mccgr_cli.cli.progress import Reporter
+from mccgr_cli.cli.tables import shape_of
+from mccgr_cli.container import Contents, encode
+from mccgr_cli.errors import OutputError, ParameterError
+from mccgr_cli.provenance import record
+from mccgr_cli.readers import FORMATS, HDF5_SUFFIXES, Loaded, load, split_inner
+from mccgr_cli.storage import check_destination, write_file, write_stream, writing
+
+# Options that say how to run, not what to compute.
+MANNERS = ("output", "overwrite", "quiet", "verbose")
+
+
+class Job:
+    """One run of a command. That its output can be written is checked before anything is read."""
+
+    def __init__(self, given: dict[str, Any], stage: str) -> None:
+        self.given = given
+        self.reporter = Reporter(given["quiet"], given["verbose"])
+        self.inputs: list[Loaded] = []
+        output = given["output"]
+        self.announce = output is None
+        self.to_stdout = output == "-"
+        self.path = derived_path(given["source"], stage) if output is None else Path(output)
+        if output == "":
+            raise ParameterError("-o", "no file name", "the command that should give it may have failed")
+        if self.to_stdout:
+            if sys.stdout is None:
+                raise OutputError("standard output", "closed", "pipe it on or give a file")
+            if sys.stdout.isatty():
+                raise ParameterError("-o -", "HDF5 would garble the terminal", "pipe it on or give a file")
+        else:
+            check_destination(self.path, given["overwrite"])
+
+    def load(self, source: str, kinds: Sequence[str]) -> Loaded:
+        """An input, remembered for the provenance of the output."""
+        about_matrix = ("transpose", "label_key") if "matrix" in kinds else ()
+        loaded = load(source, kinds=kinds, **{name: self.given[name] for name in about_matrix})
+        main = next((name for name in ("X", "W", "A", "assignments") if name in loaded.contents), None)
+        self.reporter.detail(f"read {loaded.name}: {main} {shape_of(loaded.contents[main])}" if main else loaded.name)
+        if not self.to_stdout and source != "-" and self.path.exists() and self.path.samefile(split_inner(source)[0]):
+            raise OutputError(str(self.path), "is also an input", "choose another name with -o")
+        self.inputs.append(loaded)
+        return loaded
+
+    def write(self, contents: Contents) -> None:
+        parameters = {name: value for name, value in self.given.items() if name not in MANNERS}
+        command = str(click.get_current_context().info_name)
+        content = encode(replace(contents, provenance=record(command, parameters, self.inputs)))
+        if self.to_stdout:
+            write_stream(content, sys.stdout.buffer)
+            return
+        write_file(content, self.path, self.given["overwrite"])
+        if self.announce:
+            show(str(self.path))
+        else:
+            self.reporter.note(f"wrote {self.path}")
+
+
+def show(text: str) -> None:
+    """Print a result."""
+    with writing("standard output"):
+        click.echo(text)
+        sys.stdout.flush()
+
+
+def derived_path(source: str, stage: str) -> Path:
+    """``data/X.h5`` and the stage ``factors`` make ``data/X.factors.h5``."""
+    if source == "-":
+        raise ParameterError("-o", "missing, and standard input has no name to derive one from", "add it")
+    path = Path(split_inner(source)[0])
+    ending = max((end for end in (*FORMATS, *HDF5_SUFFIXES) if path.name.lower().endswith(end)), key=len, default="")
+    stem = path.name[: len(path.name) - len(ending)] or path.name
+    return path.parent / f"{stem}.{stage}.h5"
