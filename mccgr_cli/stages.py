@@ -20,7 +20,7 @@ from mccgr_cli.graph import build_graph
 from mccgr_cli.methods import METHODS
 from mccgr_cli.normalize import normalize
 from mccgr_cli.readers import Loaded
-from mccgr_cli.readers.checks import check_values
+from mccgr_cli.readers.checks import check_scale
 from mccgr_cli.settings import HISTORY, NORMALIZATIONS, GraphSettings, Settings
 from mccgr_cli.solver import Factors, Step, solve, transform, uses_graph
 
@@ -29,9 +29,8 @@ def prepare(matrix: Loaded, how: str, dtype: str | None = None) -> Matrix:
     """X in the precision asked for, its rows normalized. The contents give their X away."""
     X: Matrix = matrix.contents.datasets.pop("X")
     if dtype is not None and X.dtype != dtype:
-        with np.errstate(over="ignore"):
-            X = X.astype(dtype)
-        check_values(X, matrix.name)
+        check_scale(float(X.max()), np.dtype(dtype), matrix.name)
+        X = X.astype(dtype)
     return normalize(X, how)
 
 

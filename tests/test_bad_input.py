@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -141,7 +142,7 @@ def test_graphs_that_do_not_fit(mccgr, refused, X_file, tmp_path):
 def test_starts_that_do_not_fit(mccgr, refused, X_file, tmp_path):
     mccgr("factorize", X_file, "--k", 2, "-o", tmp_path / "F.h5")
     assert "are needed" in refused("factorize", X_file, "--k", 3, "--method", "l2", "--init", tmp_path / "F.h5")
-    assert "no such file" in refused("factorize", X_file, "--k", 3, "--method", "l2", "--init", "nndvsd")
+    assert "random, nndsvd" in refused("factorize", X_file, "--k", 3, "--init", "nndvsd", status=2)
     assert "--restarts" in refused(*factorize(X_file), "--init", tmp_path / "F.h5", "--restarts", 2, status=2)
 
 
@@ -267,3 +268,182 @@ def test_a_bug_keeps_its_traceback(mccgr, X_file, monkeypatch):
 
 def test_names_with_line_breaks_stay_on_one_line(refused, tmp_path):
     assert "\\n" in refused(*factorize(tmp_path / "two\nlines.h5"))
+
+
+# Found by an attacker
+
+
+@pytest.mark.parametrize("scale", [1e300, 1e-300])
+@pytest.mark.parametrize("command", [("factorize", "--k", 2), ("graph", "--weight", "heat"), ("cluster", "--k", 2)])
+def test_numbers_that_cannot_be_squared(refused, tmp_path, command, scale):
+    path = save(tmp_path / "X.npy", planted()[0] * scale)
+    assert "rescale" in refused(command[0], path, *command[1:], "-o", tmp_path / "out.h5")
+
+
+def test_numbers_too_large_for_single_precision(refused, tmp_path):
+    path = save(tmp_path / "X.npy", planted()[0] * 1e60)
+    assert "float32" in refused("factorize", path, "--k", 2, "--dtype", "float32", "-o", tmp_path / "out.h5")
+
+
+@pytest.mark.parametrize("value", ["nan", "inf", "1e200"])
+@pytest.mark.parametrize("option", ["--alpha", "--theta", "--bandwidth", "--ridge", "--tolerance", "--heat-width"])
+def test_options_are_finite_numbers(refused, X_file, option, value):
+    assert option in refused("factorize", X_file, "--k", 2, option, value, status=2)
+
+
+def test_clusters_of_a_matrix_hold_no_factors(mccgr, refused, X_file, tmp_path):
+    mccgr("cluster", X_file, "--k", 3, "-o", tmp_path / "C.h5")
+    for command in (
+        ("cluster", tmp_path / "C.h5"),
+        ("transform", tmp_path / "C.h5", X_file),
+        ("factorize", X_file, "--k", 3, "--init", tmp_path / "C.h5"),
+    ):
+        assert "without the factors" in refused(*command, "-o", tmp_path / "out.h5")
+    assert mccgr("info", tmp_path / "C.h5").status == 0
+
+
+@pytest.mark.parametrize("name", ["", "."])
+def test_names_of_failed_commands(refused, X_file, name, tmp_path):
+    assert refused("cluster", name)
+    if name == "":
+        assert "no file name" in refused("factorize", X_file, "--k", 2, "--graph", "", "-q")
+        assert "no file name" in refused("factorize", X_file, "--k", 2, "-o", "", status=2)
+        assert "no file name" in refused("evaluate", "")
+
+
+def test_labels_from_a_failed_command_are_not_ignored(mccgr, refused, X_file, tmp_path):
+    mccgr("cluster", X_file, "--k", 3, "-o", tmp_path / "C.h5")
+    assert "no file name" in refused("evaluate", tmp_path / "C.h5", "--labels", "")
+
+
+@pytest.mark.parametrize("name", ["W", "H", "rho"])
+@pytest.mark.parametrize("value", [np.nan, np.inf, -1.0])
+def test_factors_that_are_no_factors(mccgr, refused, X_file, tmp_path, name, value):
+    mccgr("factorize", X_file, "--k", 2, "-o", tmp_path / "F.h5")
+    with h5py.File(tmp_path / "F.h5", "a") as file:
+        file[name][0] = value
+    assert f"negative or non-finite values in /{name}" in refused("cluster", tmp_path / "F.h5")
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "words"),
+    [
+        ("rho", np.ones(23), "/rho has 23 entries where /H has 24"),
+        ("W", np.ones((0, 2)), "/W is empty"),
+        ("labels", np.full(60, 3), "outside /label_names"),
+        ("sample_names", np.arange(60), "not a list of names"),
+        ("H", np.ones((2, 24), dtype=complex), "complex"),
+        ("history/sigma", np.ones(3), "/history/sigma"),
+    ],
+)
+def test_files_that_break_the_format(mccgr, refused, X_file, tmp_path, name, value, words):
+    mccgr("factorize", X_file, "--k", 2, "-o", tmp_path / "F.h5")
+    with h5py.File(tmp_path / "F.h5", "a") as file:
+        del file[name]
+        file[name] = value
+    assert words in refused("cluster", tmp_path / "F.h5")
+
+
+@pytest.mark.parametrize(("name", "value"), [("method", "magic"), ("method", 5), ("normalize", "magic")])
+def test_factors_learnt_by_unknown_means_are_not_guessed_at(mccgr, refused, X_file, tmp_path, name, value):
+    mccgr("factorize", X_file, "--k", 2, "-o", tmp_path / "F.h5")
+    with h5py.File(tmp_path / "F.h5", "a") as file:
+        file.attrs[name] = value
+    assert str(value) in refused("transform", tmp_path / "F.h5", X_file)
+
+
+def test_graphs_of_any_float_type_serve_and_negative_ones_do_not(mccgr, refused, X_file, tmp_path):
+    ring = np.roll(np.eye(60), 1, axis=1)
+    for dtype in ("f2", ">f8", "u1"):
+        with h5py.File(tmp_path / f"{dtype}.h5", "w") as file:
+            file.attrs.update({"format": "mccgr", "version": 1, "kind": "graph"})
+            file["A"] = (ring + ring.T).astype(dtype)
+        assert mccgr("factorize", X_file, "--k", 2, "--graph", tmp_path / f"{dtype}.h5", "-o", "-").status == 0
+    write_file(encode(Contents("graph", {"A": -ring - ring.T})), tmp_path / "minus.h5", overwrite=False)
+    assert "negative" in refused("factorize", X_file, "--k", 2, "--graph", tmp_path / "minus.h5")
+
+
+def test_starts_that_are_zero(refused, mccgr, X_file, tmp_path):
+    mccgr("factorize", X_file, "--k", 2, "-o", tmp_path / "F.h5")
+    with h5py.File(tmp_path / "F.h5", "a") as file:
+        file["H"][:] = 0
+    assert "no update moves" in refused("factorize", X_file, "--k", 2, "--init", tmp_path / "F.h5")
+
+
+def test_only_regular_files_are_replaced(refused, mccgr, X_file, tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    assert "not a regular file" in refused(*factorize(X_file), "-o", tmp_path / "pipe", "--overwrite")
+    (tmp_path / "real.h5").write_text("old")
+    (tmp_path / "real.h5").chmod(0o600)
+    (tmp_path / "link.h5").symlink_to("real.h5")
+    assert mccgr(*factorize(X_file), "-o", tmp_path / "link.h5", "--overwrite").status == 0
+    assert (tmp_path / "link.h5").is_symlink()
+    assert h5py.is_hdf5(tmp_path / "real.h5")
+    assert (tmp_path / "real.h5").stat().st_mode & 0o777 == 0o600
+
+
+def test_an_input_is_never_the_output(refused, X_file):
+    before = X_file.read_bytes()
+    assert "also an input" in refused(*factorize(X_file), "-o", X_file, "--overwrite")
+    assert X_file.read_bytes() == before
+
+
+def test_names_that_are_too_long(refused, X_file):
+    assert "shorter name" in refused(*factorize(X_file), "-o", "x" * 300 + ".h5")
+    assert refused(*factorize("x" * 300 + ".h5"))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("redirection", "status"),
+    [("-o {out} 2>&-", 0), ("-o - >&-", 1), ("-o {out} 2>/dev/full", 0), ("-o - >/dev/full", 1)],
+)
+def test_streams_that_are_closed_or_full(X_file, tmp_path, redirection, status):
+    out = tmp_path / "F.h5"
+    command = f"{sys.executable} -m mccgr_cli factorize {X_file} --k 2 {redirection.format(out=out)}"
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, stdin=subprocess.DEVNULL)
+    assert done.returncode == status, done.stderr
+    assert "Traceback" not in done.stderr
+    assert out.exists() == (status == 0)
+
+
+@pytest.mark.slow
+def test_text_for_a_full_disk_or_a_narrow_encoding(mccgr, X_file, tmp_path):
+    names = ["蟻", "蜂", "猫"]
+    with h5py.File(X_file, "a") as file:
+        del file["label_names"]
+        file["label_names"] = names
+    mccgr("cluster", X_file, "--k", 3, "-o", tmp_path / "C.h5")
+    command = f"{sys.executable} -m mccgr_cli evaluate {tmp_path}/C.h5"
+    full = subprocess.run(["bash", "-c", f"{command} > /dev/full"], capture_output=True, text=True)
+    assert full.returncode == 1
+    assert full.stderr.startswith("standard output: cannot write: no space left")
+    narrow = {**os.environ, "PYTHONIOENCODING": "latin-1"}
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, env=narrow)
+    assert done.returncode == 0
+    assert "\\u" in done.stdout
+
+
+@pytest.mark.slow
+def test_interrupting_a_real_run(X_file, tmp_path):
+    command = [sys.executable, "-m", "mccgr_cli", "factorize", X_file, "--k", "3", "--tolerance", "0"]
+    process = subprocess.Popen(
+        [*map(str, command), "--iterations", "100000000", "-o", str(tmp_path / "F.h5")],
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stderr.readline().startswith("graph")  # it has begun
+    process.send_signal(signal.SIGINT)
+    _, said = process.communicate(timeout=30)
+    assert process.returncode == 130
+    assert said.splitlines()[-1] == "mccgr: interrupted; nothing was written"
+    assert [path.name for path in tmp_path.iterdir()] == ["X.h5"]
+
+
+def test_a_file_separated_by_semicolons(refused, tmp_path):
+    (tmp_path / "X.csv").write_text("1;2\n3;4\n")
+    assert "separated by ';'" in refused(*factorize(tmp_path / "X.csv"))
+
+
+def test_a_device_is_not_read(refused):
+    assert "a device" in refused(*factorize("/dev/zero"), "-o", "-")

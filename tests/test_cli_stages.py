@@ -8,6 +8,7 @@ import json
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import h5py
 import numpy as np
@@ -200,3 +201,127 @@ def test_info_survives_odd_provenance(mccgr, tmp_path):
     odd = {"inputs": [{"provenance": [1]}, 3], "command_line": 7}
     write_file(encode(Contents("matrix", {"X": np.eye(3)}, provenance=odd)), tmp_path / "X.h5", overwrite=False)
     assert mccgr("info", tmp_path / "X.h5").status == 0
+
+
+# What is promised of files
+
+
+def test_convergence_is_recorded_truly(mccgr, X_file, tmp_path):
+    for iterations, converged in ((3, False), (5000, True)):
+        mccgr("factorize", X_file, "--k", 3, "--iterations", iterations, "--overwrite", "-o", tmp_path / "F.h5")
+        with h5py.File(tmp_path / "F.h5") as file:
+            assert file.attrs["converged"] == converged
+
+
+def test_clusters_carry_on_what_led_to_them(mccgr, clusters):
+    with h5py.File(clusters) as file:
+        assert file.attrs["method"] == "mccgr"
+        assert file.attrs["theta"] == 5
+        assert file.attrs["cluster_assign"] == "kmeans"
+        assert file["feature_names"].asstr()[0] == "f0"
+        assert file["history/objective"].shape[0] > 1
+
+
+def test_the_graph_knows_its_samples_and_how_they_were_normalized(mccgr, X_file, tmp_path):
+    mccgr("graph", X_file, "--normalize", "l2", "-o", tmp_path / "A.h5")
+    with h5py.File(tmp_path / "A.h5") as file:
+        assert file["sample_names"].asstr()[59] == "s59"
+    outcome = mccgr("factorize", X_file, "--k", 3, "--graph", tmp_path / "A.h5", "-o", tmp_path / "F.h5")
+    assert "built with --normalize l2, used with --normalize none" in outcome.stderr
+
+
+def test_unknown_datasets_are_ignored(mccgr, X_file):
+    with h5py.File(X_file, "a") as file:
+        file["something/else"] = [1.0]
+    assert mccgr("factorize", X_file, "--k", 2, "-o", "-").status == 0
+
+
+def test_cluster_heeds_its_seed_and_restarts(mccgr, tmp_path):
+    np.save(tmp_path / "X.npy", np.random.default_rng(0).random((200, 5)))
+    found = {}
+    for seed, restarts in ((0, 1), (1, 1), (0, 30), (1, 30)):
+        mccgr(
+            "cluster",
+            tmp_path / "X.npy",
+            "--k",
+            8,
+            "--seed",
+            seed,
+            "--restarts",
+            restarts,
+            "--overwrite",
+            "-o",
+            tmp_path / "C",
+        )
+        with h5py.File(tmp_path / "C") as file:
+            found[seed, restarts] = file["assignments"][()]
+    X = np.load(tmp_path / "X.npy")
+
+    def spread(assignments):
+        return sum(((X[assignments == c] - X[assignments == c].mean(axis=0)) ** 2).sum() for c in range(8))
+
+    assert not np.array_equal(found[0, 1], found[1, 1])
+    assert max(spread(found[0, 30]), spread(found[1, 30])) < min(spread(found[0, 1]), spread(found[1, 1]))
+
+
+def test_options_that_would_be_ignored_are_refused(refused, factors):
+    assert "--k" in refused("cluster", factors, "--assign", "max", "--k", 7, status=2)
+    assert "--normalize" in refused("cluster", factors, "--normalize", "l2", status=2)
+    assert "--transpose" in refused("cluster", factors, "--transpose")
+
+
+def test_transform_uses_the_weights_and_the_loss_of_the_basis(mccgr, X_file, tmp_path):
+    X, _ = planted(n=20, seed=5)
+    np.save(tmp_path / "new.npy", X)
+    for method in ("mcc", "kl"):
+        mccgr("factorize", X_file, "--k", 3, "--method", method, "-o", tmp_path / "F.h5", "--overwrite")
+        mccgr("transform", tmp_path / "F.h5", tmp_path / "new.npy", "-o", tmp_path / "W.h5", "--overwrite")
+        with h5py.File(tmp_path / "W.h5") as file:
+            W, H, rho = (file[name][()] for name in ("W", "H", "rho"))
+        least_squares, divergence = ((W @ H - X) * rho) @ H.T, H.sum(axis=1) - (X / (W @ H)) @ H.T
+        gradient, other = (least_squares, divergence) if method == "mcc" else (divergence, least_squares)
+        assert np.abs(np.minimum(W, gradient)).max() < 0.02  # the conditions of optimality
+        assert np.abs(np.minimum(W, other)).max() > 0.1
+
+
+def test_transform_matches_features_by_name(mccgr, refused, factors, tmp_path):
+    X, _ = planted(n=12, seed=5)
+    names = [f"f{j}" for j in range(24)]
+    np.savetxt(tmp_path / "a.csv", X, delimiter=",", header=",".join(names), comments="")
+    np.savetxt(tmp_path / "b.csv", X[:, ::-1], delimiter=",", header=",".join(names[::-1]), comments="")
+    for name in "ab":
+        mccgr("transform", factors, tmp_path / f"{name}.csv", "-o", tmp_path / f"{name}.h5")
+    with h5py.File(tmp_path / "a.h5") as a, h5py.File(tmp_path / "b.h5") as b:
+        np.testing.assert_allclose(a["W"][()], b["W"][()], rtol=1e-9)
+    np.savetxt(tmp_path / "c.csv", X, delimiter=",", header=",".join(["other", *names[1:]]), comments="")
+    assert "no feature 'f0'" in refused("transform", factors, tmp_path / "c.csv")
+
+
+def test_info_names_the_silenced_features(mccgr, tmp_path):
+    X, _ = planted(n=90)
+    noise = np.random.default_rng(1).integers(0, 2, (90, 2)) * 15.0
+    names = ",".join([*(f"f{j}" for j in range(24)), "noise1", "noise2"])
+    np.savetxt(tmp_path / "X.csv", np.hstack([X, noise]), delimiter=",", header=names, comments="")
+    mccgr("factorize", tmp_path / "X.csv", "--k", 3, "--method", "mcc", "-o", tmp_path / "F.h5")
+    assert "noise1, noise2" in mccgr("info", tmp_path / "F.h5").stdout
+
+
+def test_info_prints_json_whatever_the_attributes(mccgr, X_file):
+    with h5py.File(X_file, "a") as file:
+        file.attrs.update({"list": [1, 2], "nan": np.nan, "bytes": np.bytes_(b"x"), "nothing": h5py.Empty("f")})
+    facts = json.loads(mccgr("info", X_file, "--format", "json").stdout, parse_constant=pytest.fail)
+    assert facts["attributes"]["nan"] is None
+
+
+@pytest.mark.slow
+def test_the_noisy_sample_is_clustered_as_the_readme_says(mccgr, tmp_path):
+    sample = Path(__file__).parent.parent / "sample_data" / "textures_noisy.h5"
+    accuracy = {}
+    for method in ("l2", "mccgr"):
+        factors = mccgr("factorize", sample, "--k", 3, "--normalize", "sqrt", "--method", method, "-q", "-o", "-")
+        clusters = mccgr("cluster", "-", "-q", "-o", "-", stdin=factors.output)
+        accuracy[method] = json.loads(mccgr("evaluate", "-", "--format", "json", stdin=clusters.output).stdout)[
+            "accuracy"
+        ]
+    assert accuracy["mccgr"] >= 0.98
+    assert accuracy["l2"] < 0.8

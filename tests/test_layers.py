@@ -11,7 +11,7 @@ import click
 import pytest
 
 import mccgr_cli
-from mccgr_cli.cli import main
+from mccgr_cli.cli import COMMANDS, main
 
 PACKAGE = Path(mccgr_cli.__file__).parent
 MODULES = sorted(PACKAGE.rglob("*.py"))
@@ -61,7 +61,7 @@ def test_imports_point_down(path):
             assert own in CONFINED[parts[0]], f"{own} imports {parts[0]}"
 
 
-@pytest.mark.parametrize("arguments", [["--help"], ["--version"], ["factorize", "--help"]])
+@pytest.mark.parametrize("arguments", [["--help"], ["--version"], *([name, "--help"] for name in COMMANDS)])
 def test_help_loads_nothing_heavy(arguments):
     code = (
         "import sys\nfrom mccgr_cli.cli import main\n"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -44,6 +45,8 @@ def command(**given: Any) -> None:
 
     settings, graph_settings = options.chosen(Settings, given), options.chosen(GraphSettings, given)
     from_file = settings.init not in INITS
+    if from_file and not Path(settings.init).exists():
+        raise ParameterError("--init", f"{settings.init} is none of {', '.join(INITS)} and no file", "check its name")
     if from_file and settings.restarts > 1:
         raise ParameterError("--restarts", f"every start from {settings.init} would be the same", "leave it out")
     job = Job(given, "factors")

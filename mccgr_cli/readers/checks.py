@@ -116,10 +116,14 @@ def check_values(X: Matrix, where: str) -> None:
         largest = max(largest, float(high))
     if largest == 0:
         raise DataError(where, "all values are zero", "there is nothing to factorize")
-    low, high = SAFE[X.dtype.itemsize]
+    check_scale(largest, X.dtype, where)
+
+
+def check_scale(largest: float, dtype: np.dtype[Any], where: str) -> None:
+    low, high = SAFE[dtype.itemsize]
     if not low <= largest <= high:
         what = f"its largest value, {largest:g}, is too {'large' if largest > high else 'small'} to compute with"
-        raise DataError(where, f"{what} as {X.dtype}", "rescale it, for instance to a mean of 1")
+        raise DataError(where, f"{what} as {dtype}", "rescale it, for instance to a mean of 1")
 
 
 def stored_values(X: Matrix) -> Array:

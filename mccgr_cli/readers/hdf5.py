@@ -74,8 +74,8 @@ def read_hdf5_labels(source: Path | BinaryIO, inner: str | None, where: str, mat
                 raise DataError(where, "no labels in it", "make it from a matrix that has them")
             return labels
         if is_h5ad(file):
-            frame, _, column = (inner or "obs").strip("/").rpartition("/")
-            return read_column(file, frame or "obs", column if frame else "", where)
+            frame, _, column = (inner or "").strip("/").rpartition("/")
+            return read_column(file, frame or "obs", column, where)
         return read_label_variable(HDF5Variables(file, where, matlab), inner)
 
 

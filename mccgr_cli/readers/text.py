@@ -144,6 +144,8 @@ def find_layout(file: TextIO, path: Path, label_key: str | None, where: str) -> 
     _, second = next(beginning, (0, None))
     if first is None:
         raise DataError(where, "empty file", "it should hold a line of numbers a sample")
+    if len(first) == 1 and ";" in first[0]:
+        raise DataError(where, "its fields are separated by ';'", f"separate them by {delimiter(path)!r}")
     header = first if is_header(first, second, label_key) else None
     data = (first if header is None else second) or [""]
     if header and len(data) == len(header) + 1:  # R does not name the column of names
