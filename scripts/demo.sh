@@ -18,7 +18,7 @@ show mccgr evaluate "$out/clusters.h5"
 echo
 echo "The same with other methods:"
 report() { printf '  %-28s accuracy %.3f   NMI %.3f\n' "$1" "$(echo "$2" | cut -d, -f1)" "$(echo "$2" | cut -d, -f2)"; }
-report "k-means" "$(mccgr cluster "$X" --k 3 -q -o - | mccgr evaluate - --format csv | tail -n 1)"
+report "k-means" "$(mccgr cluster "$X" --k 3 --normalize sqrt -q -o - | mccgr evaluate - --format csv | tail -n 1)"
 for method in l2 grnmf mccgr; do
     scores=$(mccgr factorize "$X" --k 3 --normalize sqrt --method "$method" -q -o - |
         mccgr cluster - -q -o - | mccgr evaluate - --format csv | tail -n 1)
