@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from conftest import ORACLES, planted
 from scipy import sparse
+from scipy.linalg import block_diag
 from scipy.spatial.distance import cdist
 
 from mccgr_cli.graph import build_graph, examine
@@ -78,7 +79,7 @@ def test_few_samples_get_as_many_neighbours_as_there_are(n):
 
 def test_isolated_samples_and_components_are_counted():
     triangle, alone, pair = np.ones((3, 3)) - np.eye(3), np.zeros((1, 1)), np.ones((2, 2)) - np.eye(2)
-    health = examine(sparse.csr_array(sparse.block_diag([triangle, alone, pair])))
+    health = examine(sparse.csr_array(block_diag(triangle, alone, pair)))
     assert (health.samples, health.edges, health.isolated, health.components) == (6, 4, 1, 3)
 
 
