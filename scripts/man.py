@@ -84,7 +84,7 @@ def declaration(option: click.Option) -> str:
     value = option.metavar
     if value is None and isinstance(option.type, click.Choice):
         value = f"[{'|'.join(option.type.choices)}]"
-    return ", ".join(option.opts) + (f" {value}" if value else "")
+    return ", ".join(sorted(option.opts, key=len)) + (f" {value}" if value else "")
 
 
 def explanation(option: click.Option) -> str:

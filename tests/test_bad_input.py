@@ -7,6 +7,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import h5py
@@ -432,7 +433,8 @@ def test_interrupting_a_real_run(X_file, tmp_path):
         stderr=subprocess.PIPE,
         text=True,
     )
-    assert process.stderr.readline().startswith("graph")  # it has begun
+    assert process.stderr.readline().startswith("graph")
+    time.sleep(1)  # by now it iterates
     process.send_signal(signal.SIGINT)
     _, said = process.communicate(timeout=30)
     assert process.returncode == 130
