@@ -54,6 +54,8 @@ class MccgrGroup(click.Group):
             fail(f"mccgr: out of memory; {remedy}", ExitStatus.FAILED)
         except click.Abort:
             fail("mccgr: interrupted; nothing was written", ExitStatus.INTERRUPTED)
+        finally:
+            empty_streams()
 
 
 class Interrupted(MccgrError):
@@ -72,17 +74,17 @@ def mend_streams() -> None:
 def fail(message: str, status: ExitStatus) -> NoReturn:
     with contextlib.suppress(OSError):
         click.echo(one_line(message), err=True)
-    leave_broken_pipe()
     sys.exit(status)
 
 
-def leave_broken_pipe() -> None:
-    """Let what is left in the buffer go nowhere if nobody reads it: Python would complain at exit."""
-    try:
-        if sys.stdout is not None:
-            sys.stdout.flush()
-    except OSError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+def empty_streams() -> None:
+    """Let what is left in a buffer go nowhere if nobody takes it: Python would complain at exit."""
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            if stream is not None:
+                stream.flush()
+        except OSError:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 @click.group(cls=MccgrGroup, context_settings={"help_option_names": ["-h", "--help"]})
