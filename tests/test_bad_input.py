@@ -433,10 +433,13 @@ def test_interrupting_a_real_run(X_file, tmp_path):
         stderr=subprocess.PIPE,
         text=True,
     )
-    assert process.stderr.readline().startswith("graph")
-    time.sleep(1)  # by now it iterates
-    process.send_signal(signal.SIGINT)
-    _, said = process.communicate(timeout=30)
+    try:
+        assert process.stderr.readline().startswith("graph")
+        time.sleep(1)  # by now it iterates
+        process.send_signal(signal.SIGINT)
+        _, said = process.communicate(timeout=30)
+    finally:
+        process.kill()  # a test that fails must not leave it running
     assert process.returncode == 130
     assert said.splitlines()[-1] == "mccgr: interrupted; nothing was written"
     assert [path.name for path in tmp_path.iterdir()] == ["X.h5"]
