@@ -42,6 +42,7 @@ def command(**given: Any) -> None:
     from mccgr_cli import stages
     from mccgr_cli.cli.job import Job
     from mccgr_cli.graph import examine
+    from mccgr_cli.solver import uses_graph
 
     settings, graph_settings = options.chosen(Settings, given), options.chosen(GraphSettings, given)
     from_file = settings.init not in INITS
@@ -58,7 +59,7 @@ def command(**given: Any) -> None:
         start = stages.check_start(job.load(settings.init, ("factors", "clusters")), settings.k, X.shape)
     if given["graph_file"] is not None:
         graph = job.load(given["graph_file"], ("graph",))
-        for note in doubts(graph.contents.attributes, given):
+        for note in doubts(graph.contents.attributes, given, uses_graph(settings)):
             job.reporter.note(note)
     A = stages.choose_graph(X, settings, graph_settings, graph)
     if A is not None:
@@ -70,9 +71,9 @@ def command(**given: Any) -> None:
     job.write(stages.factors_contents(factors, settings, given["normalize"], names))
 
 
-def doubts(graph: dict[str, Any], given: dict[str, Any]) -> Iterator[str]:
+def doubts(graph: dict[str, Any], given: dict[str, Any], used: bool) -> Iterator[str]:
     """What may be wrong with giving this graph."""
-    if given["method"] not in ("mccgr", "grnmf") or given["alpha"] == 0:
+    if not used:
         yield f"--graph: not used by --method {given['method']} --alpha {given['alpha']:g}"
     elif graph.get("normalize", given["normalize"]) != given["normalize"]:
         yield f"--graph: built with --normalize {graph['normalize']}, used with --normalize {given['normalize']}"
