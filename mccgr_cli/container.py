@@ -49,8 +49,14 @@ FACTORS = {
     "rho": Field("d", "real", required=True, non_negative=True),
     **{f"history/{name}": Field("t", "real", required=True) for name in HISTORY},
 }
+# What comes with a matrix that was made from pictures: its visual words, and what was left out.
+EXTRACTED = {
+    "codebook": Field("dv", "real"),
+    "skipped/names": Field("s", "text"),
+    "skipped/reasons": Field("s", "text"),
+}
 SCHEMA: Mapping[str, Mapping[str, Field]] = {
-    "matrix": {"X": Field("nd", "matrix", required=True), **NAMES},
+    "matrix": {"X": Field("nd", "matrix", required=True), **NAMES, **EXTRACTED},
     "graph": {"A": Field("nn", "matrix", required=True, non_negative=True), "sample_names": NAMES["sample_names"]},
     "factors": {**FACTORS, **NAMES},
     "clusters": {
@@ -115,7 +121,7 @@ def read(file: h5py.File, where: str) -> Contents:
             raise DataError(where, f"a {kind} file without /{name}", "make it again")
     _check_lengths(kind, datasets, where)
     attributes = {
-        name: value.item() if isinstance(value, np.generic) else value
+        name: value.tolist() if isinstance(value, (np.generic, np.ndarray)) else value
         for name, value in file.attrs.items()
         if name not in ("format", "version", "kind", "provenance")
     }

@@ -11,7 +11,9 @@ class ExitStatus(IntEnum):
     DONE = 0
     FAILED = 1
     USAGE = 2
+    HUNG_UP = 129
     INTERRUPTED = 130
+    TERMINATED = 143
 
 
 class MccgrError(Exception):

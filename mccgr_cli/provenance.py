@@ -5,18 +5,27 @@ from __future__ import annotations
 import shlex
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
 from mccgr_cli import __version__
-from mccgr_cli.readers import Loaded
 
-PACKAGES = ("numpy", "scipy", "scikit-learn", "h5py")
+PACKAGES = ("numpy", "scipy", "scikit-learn", "h5py", "opencv-python-headless", "pillow")
 
 
-def record(command: str, parameters: Mapping[str, Any], inputs: Sequence[Loaded]) -> dict[str, Any]:
+@dataclass(frozen=True)
+class Input:
+    """What a result was made from."""
+
+    name: str  # what the user typed
+    sha256: str
+    provenance: dict[str, Any] = field(default_factory=dict)  # its own
+
+
+def record(command: str, parameters: Mapping[str, Any], inputs: Sequence[Input]) -> dict[str, Any]:
     """Command line, parameters, versions, time, and the inputs with their own provenance in turn."""
     return {
         "command": command,
@@ -24,10 +33,7 @@ def record(command: str, parameters: Mapping[str, Any], inputs: Sequence[Loaded]
         "parameters": dict(parameters),
         "versions": {"mccgr": __version__, "python": sys.version.split()[0], **installed_versions()},
         "time": datetime.now(UTC).isoformat(timespec="seconds"),
-        "inputs": [
-            {"name": loaded.name, "sha256": loaded.sha256, "provenance": loaded.contents.provenance}
-            for loaded in inputs
-        ],
+        "inputs": [asdict(given) for given in inputs],
     }
 
 

@@ -12,6 +12,7 @@ WEIGHTS = ("binary", "heat", "histogram", "cosine")
 SYMMETRIES = ("union", "mutual")
 METRICS = ("euclidean", "cosine")
 ASSIGNMENTS = ("kmeans", "max")
+DETECTORS = ("dense", "keypoints")
 
 # What a history records of every iteration, and the weight below which a feature counts as silenced.
 HISTORY = ("objective", "data", "graph", "sigma", "seconds")
@@ -44,3 +45,24 @@ class GraphSettings:
     symmetry: str = "union"  # union: either is the other's neighbour; mutual: both are
     metric: str | None = None  # of the search; by default cosine for cosine weights, else euclidean
     heat_width: float | None = None  # t; by default the mean distance between samples
+
+
+@dataclass(frozen=True)
+class Description:
+    """How a picture is described. Words stand for descriptors that were made in one of these ways."""
+
+    detector: str = "dense"
+    step: int = 10  # pixels between the points of the dense grid
+    radii: tuple[int, ...] = (4, 8, 12, 16)  # pixels from the centre of a patch to its side
+    min_contrast: float = 1.0  # of a patch, as a slope in grey levels a pixel; weaker ones are left out
+    max_size: int = 500  # pixels of a picture's longer side, to which larger ones are scaled down; 0: any
+
+
+@dataclass(frozen=True)
+class Learning:
+    """How visual words are learnt."""
+
+    words: tuple[int, ...] = (300,)  # for each of these a codebook
+    sample: int = 200_000  # descriptors to learn from, from all pictures together
+    descriptors_per_image: int | None = None  # of these, at most so many from one picture
+    seed: int = 0

@@ -5,7 +5,7 @@ What a command does apart from reading, showing and writing is here, for whoever
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -15,13 +15,17 @@ from scipy import sparse
 from mccgr_cli import clustering
 from mccgr_cli.blocks import Array, Matrix, MemoryBlocks
 from mccgr_cli.container import FACTORS, Contents
-from mccgr_cli.errors import DataError, ParameterError
+from mccgr_cli.errors import DataError, ParameterError, one_line
+from mccgr_cli.features.codebook import Codebook
+from mccgr_cli.features.extraction import Counts
+from mccgr_cli.features.pictures import Skipped
+from mccgr_cli.features.sift import LENGTH
 from mccgr_cli.graph import build_graph
 from mccgr_cli.methods import METHODS
 from mccgr_cli.normalize import normalize
 from mccgr_cli.readers import Loaded
 from mccgr_cli.readers.checks import check_scale
-from mccgr_cli.settings import HISTORY, NORMALIZATIONS, GraphSettings, Settings
+from mccgr_cli.settings import HISTORY, NORMALIZATIONS, Description, GraphSettings, Learning, Settings
 from mccgr_cli.solver import Factors, Step, solve, transform, uses_graph
 
 
@@ -32,6 +36,44 @@ def prepare(matrix: Loaded, how: str, dtype: str | None = None) -> Matrix:
         check_scale(float(X.max()), np.dtype(dtype), matrix.name)
         X = X.astype(dtype)
     return normalize(X, how)
+
+
+def words_contents(
+    counts: Counts, X: Array, book: Codebook, learning: Learning | None, skipped: Sequence[Skipped]
+) -> Contents:
+    """The matrix of the words that pictures show, with what it takes to describe others in the same way."""
+    datasets: dict[str, Any] = {"X": X, "codebook": book.words, "feature_names": book.feature_names()}
+    datasets["sample_names"] = [picture.name for picture in counts.pictures]
+    labels = [picture.label for picture in counts.pictures]
+    if None not in labels:
+        names, codes = np.unique(np.array(labels, dtype=object), return_inverse=True)
+        datasets["label_names"], datasets["labels"] = names.tolist(), codes
+    if skipped:
+        datasets["skipped/names"] = [one.name for one in skipped]
+        datasets["skipped/reasons"] = [one_line(one.reason) for one in skipped]
+    attributes = {**asdict(book.description), "codebook_sha256": book.sha256()}
+    if learning is not None:
+        attributes |= {"sample": learning.sample, "seed": learning.seed}
+        if learning.descriptors_per_image is not None:
+            attributes["descriptors_per_image"] = learning.descriptors_per_image
+    return Contents("matrix", datasets, attributes)
+
+
+def read_codebook(given: Loaded) -> Codebook:
+    """The words in a file of ``mccgr extract``, and how they describe."""
+    contents = given.contents
+    if "codebook" not in contents:
+        raise DataError(given.name, "holds no codebook", "name a file from mccgr extract")
+    stored: dict[str, Any] = {name: contents.attributes.get(name) for name in Description.__dataclass_fields__}
+    damaged = DataError(given.name, "its codebook does not say how it describes pictures", "extract it again")
+    try:
+        described = Description(**{**stored, "radii": tuple(stored["radii"] or ())})
+    except TypeError:
+        raise damaged from None
+    book = Codebook(contents["codebook"].astype(np.float32), described)
+    if book.words.shape[1] != LENGTH or book.sha256() != contents.attributes.get("codebook_sha256"):
+        raise damaged
+    return book
 
 
 def make_graph(X: Matrix, settings: GraphSettings, how: str, names: dict[str, Any]) -> Contents:

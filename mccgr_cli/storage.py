@@ -6,7 +6,9 @@ import contextlib
 import errno
 import os
 import secrets
-from collections.abc import Iterator
+import signal
+import threading
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import BinaryIO
 
@@ -27,26 +29,69 @@ def check_destination(path: Path, overwrite: bool) -> None:
                 raise OutputError(str(path), "is not a regular file", "name another, or stream with -o -")
 
 
-def write_file(content: bytes, path: Path, overwrite: bool) -> None:
-    """Write ``path`` whole or not at all: into a temporary file beside it, then renamed."""
-    check_destination(path, overwrite)
-    with writing(str(path)):
-        target = path.resolve()  # what a link leads to is replaced, not the link
-        temporary = target.with_name(f".{target.name}.{secrets.token_hex(4)}.tmp")
-        try:
-            with temporary.open("xb") as file:
-                file.write(content)
-                file.flush()
-                os.fsync(file.fileno())
-            if overwrite:
-                if target.exists():
-                    temporary.chmod(target.stat().st_mode & 0o7777)
-                temporary.replace(target)
-            else:
-                rename_exclusively(temporary, target)
-            sync_folder(target.parent)
-        finally:
-            temporary.unlink(missing_ok=True)
+def write_files(
+    contents: Mapping[Path, bytes], overwrite: bool, when_written: Callable[[], None] = lambda: None
+) -> None:
+    """Write every path whole or not at all: into temporary files beside them, which are renamed when all are there.
+
+    An interrupt may come until the first is renamed; later ones come to nothing until ``when_written`` has returned.
+    """
+    staged = []
+    for path in contents:
+        check_destination(path, overwrite)
+        with writing(str(path)):
+            target = path.resolve()  # what a link leads to is replaced, not the link
+        staged.append((path, target.with_name(f".{target.name}.{secrets.token_hex(4)}.tmp"), target))
+    try:
+        for path, temporary, _ in staged:
+            with writing(str(path)):
+                write_synced(temporary, contents[path])
+        with uninterrupted():
+            for path, temporary, target in staged:
+                with writing(str(path)):
+                    publish(temporary, target, overwrite)
+            when_written()
+    except BaseException:
+        with uninterrupted():
+            for _, temporary, _ in staged:
+                with contextlib.suppress(OSError):
+                    temporary.unlink(missing_ok=True)
+        raise
+
+
+def write_synced(path: Path, content: bytes) -> None:
+    with path.open("xb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def publish(temporary: Path, target: Path, overwrite: bool) -> None:
+    """Give a file that is whole the name that it shall have."""
+    if overwrite:
+        if target.exists():
+            temporary.chmod(target.stat().st_mode & 0o7777)
+        temporary.replace(target)
+    else:
+        rename_exclusively(temporary, target)
+    sync_folder(target.parent)
+
+
+INTERRUPTS = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name))
+
+
+@contextlib.contextmanager
+def uninterrupted() -> Iterator[None]:
+    """Signals that would end the process come to nothing meanwhile: for what is short and must not stay half done."""
+    if threading.current_thread() is not threading.main_thread():  # only that one is ever interrupted
+        yield
+        return
+    before = {number: signal.signal(number, signal.SIG_IGN) for number in INTERRUPTS}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def write_stream(content: bytes, stream: BinaryIO) -> None:
@@ -64,6 +109,7 @@ def already_there(path: Path) -> OutputError:
 def rename_exclusively(temporary: Path, path: Path) -> None:
     try:
         os.link(temporary, path)  # unlike rename, fails when another run was first
+        temporary.unlink()
     except FileExistsError:
         raise already_there(path) from None
     except OSError:  # a file system without hard links

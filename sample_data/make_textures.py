@@ -19,7 +19,7 @@ from PIL import Image
 
 from mccgr_cli.container import Contents, encode
 from mccgr_cli.provenance import record
-from mccgr_cli.storage import write_file
+from mccgr_cli.storage import write_files
 
 HERE = Path(__file__).parent
 CIRCLE = ((-1, -1), (-1, 0), (-1, 1), (0, 1), (1, 1), (1, 0), (1, -1), (0, -1))
@@ -66,7 +66,7 @@ def main() -> None:
 
 def save(name: str, datasets: dict[str, object]) -> None:
     provenance = record("make_textures", {"radii": list(RADII)}, [])
-    write_file(encode(Contents("matrix", datasets, provenance=provenance)), HERE / name, overwrite=True)
+    write_files({HERE / name: encode(Contents("matrix", datasets, provenance=provenance))}, overwrite=True)
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ from hypothesis import settings
 
 from mccgr_cli.cli import main
 from mccgr_cli.container import Contents, encode
-from mccgr_cli.storage import write_file
+from mccgr_cli.storage import write_files
 
 ORACLES = Path(__file__).parent / "oracles"
 
@@ -85,7 +85,7 @@ def X_file(tmp_path: Path) -> Path:
         },
     )
     path = tmp_path / "X.h5"
-    write_file(encode(contents), path, overwrite=False)
+    write_files({path: encode(contents)}, overwrite=False)
     return path
 
 

@@ -18,7 +18,7 @@ from conftest import planted
 from mccgr_cli import storage
 from mccgr_cli.container import Contents, encode
 from mccgr_cli.errors import OutputError
-from mccgr_cli.storage import write_file
+from mccgr_cli.storage import write_files
 
 
 def factorize(*more):
@@ -136,7 +136,7 @@ def test_graphs_that_do_not_fit(mccgr, refused, X_file, tmp_path):
     assert "a graph of 30 samples for a matrix of 60" in refused(
         "factorize", X_file, "--k", 2, "--graph", tmp_path / "A.h5"
     )
-    write_file(encode(Contents("graph", {"A": np.triu(np.ones((60, 60)), 1)})), tmp_path / "B.h5", overwrite=False)
+    write_files({tmp_path / "B.h5": encode(Contents("graph", {"A": np.triu(np.ones((60, 60)), 1)}))}, overwrite=False)
     assert "symmetric" in refused("factorize", X_file, "--k", 2, "--graph", tmp_path / "B.h5")
 
 
@@ -202,7 +202,7 @@ def test_another_run_that_was_first_wins(tmp_path, monkeypatch):
 
     monkeypatch.setattr(storage, "rename_exclusively", late)
     with pytest.raises(OutputError, match="exists already"):
-        write_file(b"the second", output, overwrite=False)
+        write_files({output: b"the second"}, overwrite=False)
     assert output.read_text() == "the first"
     assert not leftovers(tmp_path)
 
@@ -360,7 +360,7 @@ def test_graphs_of_any_float_type_serve_and_negative_ones_do_not(mccgr, refused,
             file.attrs.update({"format": "mccgr", "version": 1, "kind": "graph"})
             file["A"] = (ring + ring.T).astype(dtype)
         assert mccgr("factorize", X_file, "--k", 2, "--graph", tmp_path / f"{dtype}.h5", "-o", "-").status == 0
-    write_file(encode(Contents("graph", {"A": -ring - ring.T})), tmp_path / "minus.h5", overwrite=False)
+    write_files({tmp_path / "minus.h5": encode(Contents("graph", {"A": -ring - ring.T}))}, overwrite=False)
     assert "negative" in refused("factorize", X_file, "--k", 2, "--graph", tmp_path / "minus.h5")
 
 

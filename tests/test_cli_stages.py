@@ -16,7 +16,7 @@ import pytest
 from conftest import planted
 
 from mccgr_cli.container import Contents, encode
-from mccgr_cli.storage import write_file
+from mccgr_cli.storage import write_files
 
 
 @pytest.fixture
@@ -199,7 +199,7 @@ def test_info_tells_the_history_of_a_file(mccgr, clusters):
 
 def test_info_survives_odd_provenance(mccgr, tmp_path):
     odd = {"inputs": [{"provenance": [1]}, 3], "command_line": 7}
-    write_file(encode(Contents("matrix", {"X": np.eye(3)}, provenance=odd)), tmp_path / "X.h5", overwrite=False)
+    write_files({tmp_path / "X.h5": encode(Contents("matrix", {"X": np.eye(3)}, provenance=odd))}, overwrite=False)
     assert mccgr("info", tmp_path / "X.h5").status == 0
 
 

@@ -22,13 +22,20 @@ LAYERS = (
     ("cli",),
     ("provenance", "stages"),
     ("solver", "clustering", "metrics"),
-    ("graph", "initialize", "methods"),
+    ("features", "graph", "initialize", "methods"),
     ("readers",),
     ("container", "normalize", "storage"),
-    ("blocks", "settings"),
+    ("blocks", "settings", "workers"),
     ("errors",),
 )
-CONFINED = {"click": ("cli",), "rich": ("cli",), "h5py": ("container", "readers")}
+CONFINED = {
+    "click": ("cli",),
+    "rich": ("cli",),
+    "h5py": ("container", "readers"),
+    "cv2": ("features",),
+    "PIL": ("features",),
+    "multiprocessing": ("workers",),
+}
 
 
 def layer_name(path: Path) -> str:
@@ -66,7 +73,7 @@ def test_help_loads_nothing_heavy(arguments):
     code = (
         "import sys\nfrom mccgr_cli.cli import main\n"
         f"try:\n    main({arguments!r}, prog_name='mccgr')\nexcept SystemExit: pass\n"
-        "heavy = {'numpy', 'scipy', 'sklearn', 'h5py', 'rich'} & set(sys.modules)\n"
+        "heavy = {'numpy', 'scipy', 'sklearn', 'h5py', 'rich', 'cv2', 'PIL', 'multiprocessing'} & set(sys.modules)\n"
         "assert not heavy, heavy"
     )
     subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)

@@ -597,7 +597,7 @@ def test_the_wrong_kind_is_refused_with_the_stage_that_makes_the_right_one(
         assert kind in message
         assert maker in message
     message = refused(container(tmp_path / "f.h5", "factors", **FACTORS))
-    assert "holds factors where a matrix should be; such a file comes from your data" in message
+    assert "holds factors where a matrix should be; such a file comes from mccgr extract or your own data" in message
 
 
 def test_a_dataset_of_a_file_of_ours_can_be_named(tmp_path: Path) -> None:

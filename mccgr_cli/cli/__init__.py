@@ -6,6 +6,7 @@ import contextlib
 import importlib
 import io
 import os
+import signal
 import sys
 from typing import Any, NoReturn
 
@@ -14,7 +15,7 @@ import click
 from mccgr_cli import __version__
 from mccgr_cli.errors import ExitStatus, MccgrError, one_line
 
-COMMANDS = ("graph", "factorize", "cluster", "evaluate", "transform", "info")
+COMMANDS = ("extract", "graph", "factorize", "cluster", "evaluate", "transform", "info")
 
 
 class MccgrGroup(click.Group):
@@ -32,12 +33,15 @@ class MccgrGroup(click.Group):
     def invoke(self, ctx: click.Context) -> Any:
         try:
             return super().invoke(ctx)
+        except Ended as end:
+            raise end.fault() from None
         except KeyboardInterrupt:
             raise Interrupted("mccgr", "interrupted", "nothing was written") from None
 
     def main(self, *args: Any, **kwargs: Any) -> NoReturn:
         kwargs["standalone_mode"] = False
         mend_streams()
+        heed_signals()
         try:
             result = super().main(*args, **kwargs)
             sys.exit(result if isinstance(result, int) else ExitStatus.DONE)
@@ -60,6 +64,31 @@ class MccgrGroup(click.Group):
 
 class Interrupted(MccgrError):
     exit_status = ExitStatus.INTERRUPTED
+
+
+class Ended(KeyboardInterrupt):
+    """A signal other than Ctrl-C that asks the process to end: all is undone in the same way."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(number)
+        self.number = number
+
+    def fault(self) -> MccgrError:
+        fault = Interrupted("mccgr", f"ended by {signal.Signals(self.number).name}", "nothing was written")
+        fault.exit_status = ExitStatus(128 + self.number)
+        return fault
+
+
+def heed_signals() -> None:
+    """Let what batch systems and closed terminals send undo what is half done, as Ctrl-C does."""
+
+    def end(number: int, _: Any) -> NoReturn:
+        raise Ended(number)
+
+    for name in ("SIGTERM", "SIGHUP"):
+        number = getattr(signal, name, None)
+        if number is not None and signal.getsignal(number) == signal.SIG_DFL:  # nohup has it ignored
+            signal.signal(number, end)
 
 
 def mend_streams() -> None:
@@ -98,6 +127,7 @@ def main() -> None:
 
     \b
     Examples:
+      mccgr extract pictures/ -o X.h5 --words 300
       mccgr factorize X.h5 --alpha 100 --k 5
       mccgr factorize X.h5 --k 5 -o - | mccgr cluster - -o - | mccgr evaluate -
       mccgr cluster "$(mccgr factorize X.h5 --k 5)"

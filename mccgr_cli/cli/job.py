@@ -14,34 +14,39 @@ from mccgr_cli.cli.progress import Reporter
 from mccgr_cli.cli.tables import shape_of
 from mccgr_cli.container import Contents, encode
 from mccgr_cli.errors import OutputError, ParameterError
-from mccgr_cli.provenance import record
-from mccgr_cli.readers import FORMATS, HDF5_SUFFIXES, Loaded, load, split_inner
-from mccgr_cli.storage import check_destination, write_file, write_stream, writing
+from mccgr_cli.provenance import Input, record
+from mccgr_cli.readers import FORMATS, HDF5_SUFFIXES, Loaded, accessing, load, split_inner
+from mccgr_cli.storage import check_destination, write_files, write_stream, writing
 
 # Options that say how to run, not what to compute.
-MANNERS = ("output", "overwrite", "quiet", "verbose")
+MANNERS = ("output", "overwrite", "quiet", "verbose", "jobs")
 
 
 class Job:
     """One run of a command. That its output can be written is checked before anything is read."""
 
-    def __init__(self, given: dict[str, Any], stage: str) -> None:
+    def __init__(self, given: dict[str, Any], stage: str, parts: Sequence[str] = ("",)) -> None:
+        """``parts`` tell several outputs apart: X.h5 with the parts 300 and 1000 means X.300.h5 and X.1000.h5."""
         self.given = given
         self.reporter = Reporter(given["quiet"], given["verbose"])
-        self.inputs: list[Loaded] = []
+        self.inputs: list[Input] = []
         output = given["output"]
         self.announce = output is None
         self.to_stdout = output == "-"
-        self.path = derived_path(given["source"], stage) if output is None else Path(output)
         if output == "":
             raise ParameterError("-o", "no file name", "the command that should give it may have failed")
+        whole = derived_path(given["source"], stage) if output is None else Path(output)
+        self.paths = [whole.with_suffix(f".{part}{whole.suffix}") if part else whole for part in parts]
         if self.to_stdout:
+            if len(parts) > 1:
+                raise ParameterError("-o -", f"{len(parts)} results in one stream", "give a file name, or ask for one")
             if sys.stdout is None:
                 raise OutputError("standard output", "closed", "pipe it on or give a file")
             if sys.stdout.isatty():
                 raise ParameterError("-o -", "HDF5 would garble the terminal", "pipe it on or give a file")
         else:
-            check_destination(self.path, given["overwrite"])
+            for path in self.paths:
+                check_destination(path, given["overwrite"])
 
     def load(self, source: str, kinds: Sequence[str]) -> Loaded:
         """An input, remembered for the provenance of the output."""
@@ -49,23 +54,29 @@ class Job:
         loaded = load(source, kinds=kinds, **{name: self.given[name] for name in about_matrix})
         main = next((name for name in ("X", "W", "A", "assignments") if name in loaded.contents), None)
         self.reporter.detail(f"read {loaded.name}: {main} {shape_of(loaded.contents[main])}" if main else loaded.name)
-        if not self.to_stdout and source != "-" and self.path.exists() and self.path.samefile(split_inner(source)[0]):
-            raise OutputError(str(self.path), "is also an input", "choose another name with -o")
-        self.inputs.append(loaded)
+        for path in () if self.to_stdout or source == "-" else self.paths:
+            if path.exists() and path.samefile(split_inner(source)[0]):
+                raise OutputError(str(path), "is also an input", "choose another name with -o")
+        self.inputs.append(Input(loaded.name, loaded.sha256, loaded.contents.provenance))
         return loaded
 
-    def write(self, contents: Contents) -> None:
+    def write(self, *results: Contents) -> None:
         parameters = {name: value for name, value in self.given.items() if name not in MANNERS}
         command = str(click.get_current_context().info_name)
-        content = encode(replace(contents, provenance=record(command, parameters, self.inputs)))
+        provenance = record(command, parameters, self.inputs)
+        encoded = [encode(replace(contents, provenance=provenance)) for contents in results]
         if self.to_stdout:
-            write_stream(content, sys.stdout.buffer)
-            return
-        write_file(content, self.path, self.given["overwrite"])
-        if self.announce:
-            show(str(self.path))
+            write_stream(encoded[0], sys.stdout.buffer)
         else:
-            self.reporter.note(f"wrote {self.path}")
+            write_files(dict(zip(self.paths, encoded, strict=True)), self.given["overwrite"], self.tell)
+
+    def tell(self) -> None:
+        """The names of the files that were written, to whom they are of use."""
+        for path in self.paths:
+            if self.announce:
+                show(str(path))
+            else:
+                self.reporter.note(f"wrote {path}")
 
 
 def show(text: str) -> None:
@@ -76,10 +87,14 @@ def show(text: str) -> None:
 
 
 def derived_path(source: str, stage: str) -> Path:
-    """``data/X.h5`` and the stage ``factors`` make ``data/X.factors.h5``."""
+    """``data/X.h5`` and the stage ``factors`` make ``data/X.factors.h5``; a folder ``data/X/`` makes ``data/X.h5``."""
     if source == "-":
         raise ParameterError("-o", "missing, and standard input has no name to derive one from", "add it")
     path = Path(split_inner(source)[0])
+    with accessing(source):
+        folder = path.is_dir()
+    if folder:
+        return (path if path.name else path.absolute()).with_name(f"{path.absolute().name}.h5")
     ending = max((end for end in (*FORMATS, *HDF5_SUFFIXES) if path.name.lower().endswith(end)), key=len, default="")
     stem = path.name[: len(path.name) - len(ending)] or path.name
     return path.parent / f"{stem}.{stage}.h5"

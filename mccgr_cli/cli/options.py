@@ -11,13 +11,16 @@ import click
 
 from mccgr_cli.settings import (
     BANDWIDTHS,
+    DETECTORS,
     INITS,
     METHODS,
     METRICS,
     NORMALIZATIONS,
     SYMMETRIES,
     WEIGHTS,
+    Description,
     GraphSettings,
+    Learning,
     Settings,
 )
 
@@ -25,7 +28,7 @@ if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
 Function = TypeVar("Function", bound=Callable[..., Any])
-Chosen = TypeVar("Chosen", Settings, GraphSettings)
+Chosen = TypeVar("Chosen", Settings, GraphSettings, Description, Learning)
 
 
 def stack(*decorators: Callable[[Any], Any]) -> Callable[[Function], Function]:
@@ -54,6 +57,25 @@ class Number(click.FloatRange):
         if math.isnan(number):
             self.fail(f"{value!r} is not a number", param, ctx)
         return number
+
+
+class Numbers(click.ParamType):  # type: ignore[type-arg]
+    """Whole numbers with commas between them, in the order given and each once."""
+
+    name = "numbers"
+
+    def __init__(self, min: int) -> None:
+        self.min = min
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[int, ...]:
+        if isinstance(value, tuple):
+            return value
+        one: Any = click.IntRange(min=self.min)
+        return tuple(dict.fromkeys(one.convert(part.strip(), param, ctx) for part in str(value).split(",")))
+
+
+def listed(numbers: tuple[int, ...]) -> str:
+    return ",".join(str(number) for number in numbers)
 
 
 def matrix_input(metavar: str) -> Callable[[Function], Function]:
@@ -223,6 +245,73 @@ graph = stack(
         type=Number(),
         metavar="T",
         help="The t of --weight heat.  [default: the mean distance between samples]",
+    ),
+)
+
+description = stack(
+    click.option(
+        "--detector",
+        type=click.Choice(DETECTORS),
+        default=Description.detector,
+        show_default=True,
+        help="Describe patches on a regular grid, or at the keypoints that OpenCV's SIFT finds.",
+    ),
+    click.option(
+        "--step",
+        type=click.IntRange(min=1),
+        metavar="PIXELS",
+        default=Description.step,
+        show_default=True,
+        help="From one point of the grid to the next.",
+    ),
+    click.option(
+        "--radii",
+        type=Numbers(min=2),
+        metavar="PIXELS,...",
+        default=listed(Description.radii),
+        show_default=True,
+        help="From the centre of a patch to its side; at every point of the grid there is a patch of each.",
+    ),
+    click.option(
+        "--min-contrast",
+        type=Number(min=0, max=255),
+        metavar="NUMBER",
+        default=Description.min_contrast,
+        show_default=True,
+        help="Leave out patches with less: 1 is brightness that rises by one grey level (of 256) a pixel.",
+    ),
+    click.option(
+        "--max-size",
+        type=click.IntRange(min=0),
+        metavar="PIXELS",
+        default=Description.max_size,
+        show_default=True,
+        help="Scale larger pictures down until their longer side is this; 0: never.",
+    ),
+)
+
+learning = stack(
+    click.option(
+        "--words",
+        type=Numbers(min=1),
+        metavar="N,...",
+        default=listed(Learning.words),
+        show_default=True,
+        help="Size of the dictionary. For several sizes, several files: X.h5 becomes X.300.h5 and X.1000.h5.",
+    ),
+    click.option(
+        "--sample",
+        type=click.IntRange(min=1),
+        metavar="N",
+        default=Learning.sample,
+        show_default=True,
+        help="Learn the words from so many descriptors, drawn from all pictures alike.",
+    ),
+    click.option(
+        "--descriptors-per-image",
+        type=click.IntRange(min=1),
+        metavar="N",
+        help="Draw at most so many from one picture.  [default: any number]",
     ),
 )
 

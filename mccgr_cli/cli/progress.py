@@ -49,6 +49,17 @@ class Reporter:
         else:
             yield PlainLines(iterations, restarts)
 
+    @contextmanager
+    def counting(self, unit: str) -> Iterator[Callable[[str, int, int], None]]:
+        """A function to call with what is being done, how many of these units are done, and of how many."""
+        if self.quiet:
+            yield lambda *_: None
+        elif sys.stderr.isatty():
+            with terminal_count(unit) as show:
+                yield show
+        else:
+            yield CountLines(unit)
+
 
 def say(text: str) -> None:
     with contextlib.suppress(OSError):  # that nobody listens is no reason to lose the work
@@ -90,6 +101,53 @@ class PlainLines:
         if time.monotonic() >= self.due:
             self.due = time.monotonic() + LINE_EVERY
             say("  ".join(f"{name} {value}" for name, value in self.pace.describe(step).items()))
+
+
+class CountLines:
+    """For logs: one line every few seconds with the speed and the time left."""
+
+    def __init__(self, unit: str) -> None:
+        self.unit = unit
+        self.doing = ""
+        self.began = self.due = 0.0
+
+    def __call__(self, doing: str, done: int, total: int) -> None:
+        now = time.monotonic()
+        if doing != self.doing:
+            self.doing, self.began, self.due = doing, now, now + LINE_EVERY
+            if not total:
+                say(doing)
+        elif total and now >= self.due and done < total:
+            self.due = now + LINE_EVERY
+            speed = done / (now - self.began)
+            left = time.strftime("%H:%M:%S", time.gmtime((total - done) / speed))
+            say(f"{doing}  {done}/{total} {self.unit}  {speed:.0f}/s  left {left}")
+
+
+@contextmanager
+def terminal_count(unit: str) -> Iterator[Callable[[str, int, int], None]]:
+    from rich import progress
+    from rich.console import Console
+
+    columns = (
+        progress.TextColumn("{task.description}"),
+        progress.BarColumn(),
+        progress.MofNCompleteColumn(),
+        progress.TextColumn("{task.fields[speed]}"),
+        progress.TimeRemainingColumn(),
+    )
+    with progress.Progress(*columns, console=Console(stderr=True), transient=True) as display:
+        tasks: dict[str, progress.TaskID] = {}
+
+        def show(doing: str, done: int, total: int) -> None:
+            if doing not in tasks:
+                for task in tasks.values():
+                    display.update(task, visible=False)
+                tasks[doing] = display.add_task(doing, total=total or None, speed="")
+            speed = display.tasks[tasks[doing]].speed
+            display.update(tasks[doing], completed=done, speed=f"{speed:.0f} {unit}/s" if speed else "")
+
+        yield show
 
 
 @contextmanager

@@ -57,7 +57,7 @@ HDF5_SUFFIXES = (".h5", ".hdf5", ".h5ad")
 
 # kind of file: how it is called, and where one comes from
 KINDS = {
-    "matrix": ("a matrix", "your data"),
+    "matrix": ("a matrix", "mccgr extract or your own data"),
     "graph": ("a graph", "mccgr graph"),
     "factors": ("factors", "mccgr factorize"),
     "clusters": ("clusters", "mccgr cluster"),

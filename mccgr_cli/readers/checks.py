@@ -10,7 +10,7 @@ import numpy as np
 from scipy import sparse
 
 from mccgr_cli.blocks import Array, Matrix, row_slices, row_view
-from mccgr_cli.container import as_float
+from mccgr_cli.container import EXTRACTED, as_float
 from mccgr_cli.errors import DataError
 from mccgr_cli.readers.arrays import Found
 
@@ -40,6 +40,8 @@ def finish_matrix(found: Found, transpose: bool, where: str) -> Found:
     for name, values in zip(("sample_names", "feature_names"), names, strict=True):
         if values is not None:
             finished[name] = values
+    if not transpose:
+        finished.update((name, found[name]) for name in EXTRACTED if name in found)
     return finished
 
 
