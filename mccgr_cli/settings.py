@@ -56,6 +56,8 @@ class Description:
     radii: tuple[int, ...] = (4, 8, 12, 16)  # pixels from the centre of a patch to its side
     min_contrast: float = 1.0  # of a patch, as a slope in grey levels a pixel; weaker ones are left out
     max_size: int = 500  # pixels of a picture's longer side, to which larger ones are scaled down; 0: any
+    root_sift: bool = False  # compare descriptors by their square roots
+    soft: bool = False  # share a descriptor among the words that are near it
 
 
 @dataclass(frozen=True)

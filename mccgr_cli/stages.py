@@ -51,7 +51,7 @@ def words_contents(
     if skipped:
         datasets["skipped/names"] = [one.name for one in skipped]
         datasets["skipped/reasons"] = [one_line(one.reason) for one in skipped]
-    attributes = {**asdict(book.description), "codebook_sha256": book.sha256()}
+    attributes = {**asdict(book.description), "soft_width": book.width, "codebook_sha256": book.sha256()}
     if learning is not None:
         attributes |= {"sample": learning.sample, "seed": learning.seed}
         if learning.descriptors_per_image is not None:
@@ -68,10 +68,11 @@ def read_codebook(given: Loaded) -> Codebook:
     damaged = DataError(given.name, "its codebook does not say how it describes pictures", "extract it again")
     try:
         described = Description(**{**stored, "radii": tuple(stored["radii"] or ())})
-    except TypeError:
+        book = Codebook(contents["codebook"].astype(np.float32), described, contents.attributes.get("soft_width", 0.0))
+        whole = book.words.shape[1] == LENGTH and book.sha256() == contents.attributes.get("codebook_sha256")
+    except (TypeError, ValueError):  # attributes of another type
         raise damaged from None
-    book = Codebook(contents["codebook"].astype(np.float32), described)
-    if book.words.shape[1] != LENGTH or book.sha256() != contents.attributes.get("codebook_sha256"):
+    if not whole:
         raise damaged
     return book
 

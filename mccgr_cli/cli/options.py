@@ -288,6 +288,12 @@ description = stack(
         show_default=True,
         help="Scale larger pictures down until their longer side is this; 0: never.",
     ),
+    click.option("--root-sift", is_flag=True, help="Compare descriptors by the square roots of their parts."),
+    click.option(
+        "--soft",
+        is_flag=True,
+        help="Share each descriptor among the words that are near it: helps where pictures have few descriptors.",
+    ),
 )
 
 learning = stack(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 
 import numpy as np
@@ -16,6 +16,9 @@ from mccgr_cli.settings import Description
 
 BATCH = 4096  # descriptors at a time
 PASSES = 30  # over the sample, at most
+SHARED_AMONG = 5  # words, where assignment is soft
+SOFTNESS = 0.1  # its sigma^2 as a share of the median squared distance from a descriptor to its nearest word
+MEASURED = 20_000  # descriptors that this median is taken of
 
 
 @dataclass(frozen=True)
@@ -24,9 +27,11 @@ class Codebook:
 
     words: Array  # (words, 128) float32
     description: Description
+    width: float = 0.0  # sigma^2 of soft assignment; 0: each descriptor is its nearest word
 
     def sha256(self) -> str:
-        digest = hashlib.sha256(json.dumps(asdict(self.description), sort_keys=True).encode())
+        description = {**asdict(self.description), "width": self.width}
+        digest = hashlib.sha256(json.dumps(description, sort_keys=True).encode())
         digest.update(np.ascontiguousarray(self.words, dtype="<f4").tobytes())
         return digest.hexdigest()
 
@@ -35,8 +40,12 @@ class Codebook:
         short = self.sha256()[:8]
         return [f"word {i} ({short})" for i in range(len(self.words))]
 
+    @property
+    def counts_dtype(self) -> type[np.generic]:
+        return np.float64 if self.width else np.uint32
 
-def learn(sample: Array, words: int, seed: int) -> Array:
+
+def learn(sample: Array, words: int, seed: int, description: Description) -> Codebook:
     """The centres of so many clusters of descriptors."""
     from sklearn.cluster import MiniBatchKMeans  # workers, which only count, do without
 
@@ -46,19 +55,42 @@ def learn(sample: Array, words: int, seed: int) -> Array:
         raise ParameterError("--words", what, f"give at most {distinct}, or a larger --sample, or more pictures")
     model = MiniBatchKMeans(words, batch_size=BATCH, max_iter=PASSES, n_init=1, random_state=seed)
     with threadpool_limits(1):  # how many threads there are must not show in the words
-        centres: Array = model.fit(sample).cluster_centers_
-    return centres.astype(np.float32)
+        centres: Array = model.fit(sample).cluster_centers_.astype(np.float32)
+        width = SOFTNESS * typical_distance(sample[:MEASURED], centres) if description.soft else 0.0
+    return Codebook(centres, description, width)
 
 
-def count(descriptors: Iterable[Array], books: Iterable[Array]) -> list[Array]:
-    """How often each word of each book is the nearest to a descriptor."""
-    searched = [(words.T, 0.5 * np.einsum("ij,ij->i", words, words)) for words in books]
-    counts = [np.zeros(columns.shape[1], np.uint32) for columns, _ in searched]
+def typical_distance(descriptors: Array, words: Array) -> float:
+    """The median of the squared distances from descriptors to their nearest words."""
+    squares = np.einsum("ij,ij->i", descriptors, descriptors)
+    return float(np.median(squares - 2 * nearness(descriptors, words).max(axis=1)))
+
+
+def nearness(descriptors: Array, words: Array) -> Array:
+    """xc - |c|^2 / 2, which is the larger, the smaller |x - c|^2 = |x|^2 - 2 (xc - |c|^2 / 2)."""
+    near: Array = descriptors @ words.T
+    near -= 0.5 * np.einsum("ij,ij->i", words, words)
+    return near
+
+
+def count(descriptors: Iterable[Array], books: Sequence[Codebook]) -> list[Array]:
+    """How often each word of each book is the nearest to a descriptor, or how near it is where that is soft.
+
+    A soft descriptor counts 1 in all: exp(-|x - c|^2 / (2 width)) for each of the nearest words, divided by their sum.
+    """
+    counts = [np.zeros(len(book.words), book.counts_dtype) for book in books]
     for block in descriptors:
-        for (columns, half_norms), total in zip(searched, counts, strict=True):
-            nearness = block @ columns  # |x - c|^2 = |x|^2 - 2 (xc - |c|^2 / 2)
-            nearness -= half_norms
-            total += np.bincount(nearness.argmax(axis=1), minlength=len(total)).astype(np.uint32)
+        for book, total in zip(books, counts, strict=True):
+            near = nearness(block, book.words)
+            if not book.width:
+                total += np.bincount(near.argmax(axis=1), minlength=len(total)).astype(total.dtype)
+                continue
+            some = min(SHARED_AMONG, len(total))
+            words = np.argpartition(near, -some, axis=1)[:, -some:]
+            chosen = np.take_along_axis(near, words, axis=1).astype(np.float64)
+            shares = np.exp((chosen - chosen.max(axis=1, keepdims=True)) / book.width)
+            shares /= shares.sum(axis=1, keepdims=True)
+            total += np.bincount(words.ravel(), shares.ravel(), minlength=len(total))
     return counts
 
 
@@ -75,7 +107,7 @@ def draw(descriptors: Iterable[Array], number: int, random: np.random.Generator)
 
 def frequencies(X: Array) -> str:
     """How evenly the words are used."""
-    totals = X.sum(axis=0, dtype=np.int64)
+    totals = X.sum(axis=0, dtype=np.float64)
     shares = np.sort(totals[totals > 0])[::-1] / totals.sum()
     evenly = np.exp(-(shares * np.log(shares)).sum())
     return (

@@ -81,7 +81,7 @@ def learn_codebooks(
     books = []
     for words in learning.words:
         on_progress(f"learning {words} words", 0, 0)
-        books.append(Codebook(learn(sample[:filled], words, learning.seed), description))
+        books.append(learn(sample[:filled], words, learning.seed, description))
     return books
 
 
@@ -100,11 +100,10 @@ def count_words(
     strict: bool = False,
     on_progress: OnProgress = lambda *_: None,
 ) -> Counts:
-    X = [np.zeros((len(pictures), len(book.words)), np.uint32) for book in books]
+    X = [np.zeros((len(pictures), len(book.words)), book.counts_dtype) for book in books]
     found = Counts([], X, [], Counter(), {}, "")
     digest = hashlib.sha256()
-    shared = (books[0].description, max_pixels, [book.words for book in books])
-    results = workers.map(count_picture, pictures, shared, lambda _: LOST_COUNT)
+    results = workers.map(count_picture, pictures, (books, max_pixels), lambda _: LOST_COUNT)
     for done, (picture, counted) in enumerate(zip(pictures, results, strict=True)):
         on_progress("counting words", done + 1, len(pictures))
         if counted.fault is not None:
@@ -143,7 +142,8 @@ def sample_picture(item: tuple[int, Picture, int], description: Description, max
         return Sampled(NOTHING, str(fault))
 
 
-def count_picture(picture: Picture, description: Description, max_pixels: int, books: Sequence[Array]) -> Counted:
+def count_picture(picture: Picture, books: Sequence[Codebook], max_pixels: int) -> Counted:
+    description = books[0].description
     try:
         with threads_for_blocks():
             decoded, blocks = describe(picture, description, max_pixels)
@@ -160,10 +160,12 @@ def describe(picture: Picture, description: Description, max_pixels: int) -> tup
     cv2.setNumThreads(1)  # the cores are for other pictures
     decoded = decode(picture.path, Limits(description.max_size, max_pixels))
     if description.detector == "keypoints":
-        return decoded, sift.at_keypoints(decoded.grey)
-    if min(decoded.grey.shape) < sift.SMALLEST:
+        blocks = sift.at_keypoints(decoded.grey)
+    elif min(decoded.grey.shape) < sift.SMALLEST:
         raise Unusable(nothing_found(decoded, description))
-    return decoded, sift.dense(decoded.grey, description.step, description.radii, description.min_contrast)
+    else:
+        blocks = sift.dense(decoded.grey, description.step, description.radii, description.min_contrast)
+    return decoded, map(sift.rooted, blocks) if description.root_sift else blocks
 
 
 def nothing_found(decoded: Decoded, description: Description) -> str:

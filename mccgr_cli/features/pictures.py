@@ -6,6 +6,7 @@ becomes a reason to skip that one picture.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import stat
@@ -71,7 +72,7 @@ def find(folder: str, labelled: bool = True) -> Collection:
         label = text_of(path.parts[0]) if labelled and len(path.parts) > 1 else None
         found.pictures.append(Picture(str(root / path), text_of(path.as_posix()), label))
     if not found.pictures:
-        held = f"{found.ignored} files, none a picture by its name" if found.ignored else "no picture in it"
+        held = f"{counted(found.ignored, 'file')}, none a picture by its name" if found.ignored else "no picture in it"
         raise DataError(folder, held, f"mccgr reads {' '.join(SUFFIXES)}")
     loose = sum(picture.label is None for picture in found.pictures)
     if labelled and 0 < loose < len(found.pictures):
@@ -172,13 +173,25 @@ def decode(path: str, limits: Limits) -> Decoded:
     try:
         if not stat.S_ISREG(os.stat(path).st_mode):  # noqa: PTH116 - a pipe would block
             raise Unusable("not a regular file")
-        with open(path, "rb") as file, warnings.catch_warnings():  # noqa: PTH123
-            warnings.simplefilter("ignore")  # on metadata that do not matter here
+        with open(path, "rb") as file, without_pillows_caution():  # noqa: PTH123
             digest = hash_file(file)
             grey, remarks = decode_stream(file, limits)
     except (OSError, UnicodeError, ValueError) as fault:
         raise Unusable(fault_of(fault)) from None
     return Decoded(grey, digest, remarks)
+
+
+@contextlib.contextmanager
+def without_pillows_caution() -> Iterator[None]:
+    """No warnings on metadata that do not matter here, and our limit on pixels instead of Pillow's own."""
+    before = Image.MAX_IMAGE_PIXELS
+    Image.MAX_IMAGE_PIXELS = None
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        Image.MAX_IMAGE_PIXELS = before
 
 
 def decode_stream(file: BinaryIO, limits: Limits) -> tuple[Array, tuple[str, ...]]:

@@ -119,15 +119,16 @@ def windows_of(points: Array, windows: Array, length: int) -> Iterator[tuple[sli
     Neighbours share most of their pixels, so that one product for several is faster than one for each.
     """
     cells, pixels = windows.shape
-    step = int(points[1] - points[0]) if len(points) > 1 else pixels
-    for some in chunks(len(points), max(1, round((SHARED_WIDTH - 1) * pixels / step) + 1)):
-        starts = points[some] - pixels // 2
-        first, last = max(0, int(starts[0])), min(length, int(starts[-1]) + pixels)
-        weights = np.zeros((len(starts), cells, last - first), np.float32)
-        for weight, start in zip(weights, starts.tolist(), strict=True):
-            left, right = max(first, start), min(last, start + pixels)
-            weight[:, left - first : right - first] = windows[:, left - start : right - start]
-        yield some, slice(first, last), weights.reshape(len(starts) * cells, -1)
+    step = int(points[1] - points[0]) if len(points) > 1 else 1
+    together = min(len(points), max(1, round((SHARED_WIDTH - 1) * pixels / step) + 1))
+    weights = np.zeros((together, cells, pixels + (together - 1) * step), np.float32)
+    for i in range(together):
+        weights[i, :, i * step : i * step + pixels] = windows
+    for some in chunks(len(points), together):
+        start, stop = int(points[some][0]) - pixels // 2, int(points[some][-1]) + pixels // 2 + 1
+        first, last = max(0, start), min(length, stop)
+        several = weights[: some.stop - some.start].reshape(-1, weights.shape[2])
+        yield some, slice(first, last), several[:, first - start : last - start]
 
 
 def finished(sums: Array, least_norm: float) -> Array:
@@ -145,6 +146,12 @@ def finished(sums: Array, least_norm: float) -> Array:
 def scale_rows(rows: Array, norms: Array) -> None:
     norms[norms == 0] = 1
     rows /= norms[:, None]
+
+
+def rooted(descriptors: Array) -> Array:
+    """RootSIFT (Arandjelovic and Zisserman 2012): square roots of shares, whose distance is Hellinger's."""
+    scale_rows(descriptors, descriptors.sum(axis=1))
+    return np.sqrt(descriptors)
 
 
 def at_keypoints(grey: Array) -> Iterator[Array]:

@@ -1,0 +1,154 @@
+"""Dense descriptors per second beside OpenCV's SIFT at the same points, and how alike the two are.
+
+    python benchmarks/extract.py IMAGES/ [--pictures 50] [--rounds 5]
+    python benchmarks/extract.py IMAGES/ --whole
+
+Both sides on one core (run it alone), turn by turn on the same decoded pictures, medians of the rounds. OpenCV
+describes a keypoint of the radius r (its ``size`` is the diameter 2r) by a patch that reaches 6r to each side, and so
+takes most of its time for pixels; ``mccgr extract --radii r`` is a patch that reaches r. Both are measured: the radii
+4, 8, 12, 16 as OpenCV's keypoints of these radii, and as patches of these radii.
+
+--whole runs the command itself on all of IMAGES with one process and with one for each core, compares what comes
+out, and watches the memory of all its processes together.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import cv2
+import h5py
+import numpy as np
+from threadpoolctl import threadpool_limits
+
+from mccgr_cli.blocks import Array
+from mccgr_cli.features import sift
+from mccgr_cli.features.pictures import Limits, decode, find
+from mccgr_cli.workers import usable_cores
+
+STEP = 10
+RADII = (4, 8, 12, 16)
+REACH = 6  # of OpenCV's patches, in radii of a keypoint
+LEAST_NORM = 1.0  # of OpenCV's descriptors, whose length is 512: less is a patch without gradients
+
+
+def keypoints(grey: Array, radii: tuple[int, ...]) -> list[cv2.KeyPoint]:
+    """Upright keypoints where ``dense`` has its points, of the size of its patches."""
+    rows, columns = sift.grid(grey.shape[0], STEP), sift.grid(grey.shape[1], STEP)
+    return [
+        cv2.KeyPoint(float(x), float(y), 2 * radius / REACH, 0, 0, 0) for radius in radii for y in rows for x in columns
+    ]
+
+
+def compare(pictures: list[Array], radii: tuple[int, ...], rounds: int) -> None:
+    opencv = cv2.SIFT.create()
+    bytes_of = [np.rint(grey).astype(np.uint8) for grey in pictures]
+    points = [keypoints(grey, radii) for grey in pictures]
+    number = sum(map(len, points))
+    ours, theirs = [], []
+    for _ in range(rounds):
+        began = time.perf_counter()
+        for grey in pictures:
+            for _ in sift.dense(grey, STEP, radii, 0.0):
+                pass
+        middle = time.perf_counter()
+        for grey, at in zip(bytes_of, points, strict=True):
+            opencv.compute(grey, at)
+        ours.append(number / (middle - began))
+        theirs.append(number / (time.perf_counter() - middle))
+    ratios = [a / b for a, b in zip(ours, theirs, strict=True)]
+    similar, flat = similarity(pictures, bytes_of, points, radii)
+    sizes = ", ".join(f"{2 * r / REACH:.3g}" for r in radii)
+    print(f"patches that reach {radii} pixels, OpenCV's keypoints of the sizes {sizes}; {number} descriptors")
+    print(f"  mccgr {statistics.median(ours):.0f}/s, OpenCV {statistics.median(theirs):.0f}/s, ratio", end=" ")
+    print(f"{statistics.median(ratios):.1f} ({min(ratios):.1f} to {max(ratios):.1f})")
+    percentiles = ", ".join(f"{p} % {np.percentile(similar, p):.5f}" for p in (50, 5, 1, 0.1))
+    print(f"  cosine: {percentiles}; {flat:.1%} of the patches are flat and left out of this")
+
+
+def similarity(
+    pictures: list[Array], bytes_of: list[Array], points: list[list[cv2.KeyPoint]], radii: tuple[int, ...]
+) -> tuple[Array, float]:
+    opencv = cv2.SIFT.create()
+    cosines, flat = [], 0
+    for grey, whole, at in zip(pictures, bytes_of, points, strict=True):
+        ours = np.concatenate(list(sift.dense(grey, STEP, radii, 0.0)))
+        _, theirs = opencv.compute(whole, at)
+        lengths = np.linalg.norm(theirs, axis=1)
+        described = lengths > LEAST_NORM
+        flat += int((~described).sum())
+        ours, theirs, lengths = ours[described], theirs[described], lengths[described]
+        cosines.append(np.einsum("ij,ij->i", ours, theirs) / (lengths * np.linalg.norm(ours, axis=1)))
+    return np.concatenate(cosines), flat / sum(map(len, points))
+
+
+def processes_of(pid: int) -> list[int]:
+    """A process and all below it."""
+    found = [pid]
+    for task in Path(f"/proc/{pid}/task").glob("*/children"):
+        try:
+            found += [p for child in task.read_text().split() for p in processes_of(int(child))]
+        except OSError:  # it has just ended
+            continue
+    return found
+
+
+def resident(pid: int) -> int:
+    try:
+        pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
+    except OSError:
+        return 0
+    return pages * os.sysconf("SC_PAGESIZE")
+
+
+def whole(images: str, words: str) -> None:
+    results = []
+    with tempfile.TemporaryDirectory() as folder:
+        for jobs in (1, usable_cores()):
+            output = Path(folder) / f"{jobs}.h5"
+            command = [sys.executable, "-m", "mccgr_cli", "extract", images, "--words", words, "--jobs", str(jobs)]
+            began, peak = time.perf_counter(), 0
+            process = subprocess.Popen([*command, "-q", "-o", str(output)])
+            while process.poll() is None:
+                peak = max(peak, sum(resident(pid) for pid in processes_of(process.pid)))
+                time.sleep(0.02)
+            taken = time.perf_counter() - began
+            with h5py.File(output) as file:
+                results.append((file["X"][()], file["codebook"][()]))
+            pictures = len(results[-1][0])
+            print(f"--jobs {jobs}: {pictures} pictures in {taken:.1f} s, {pictures / taken:.0f}/s,", end=" ")
+            print(f"at most {peak / 1e6:.0f} MB resident in all processes together")
+    same = all(np.array_equal(a, b) for a, b in zip(*results, strict=True))
+    print(f"X and the codebook are {'the same' if same else 'NOT the same'}")
+
+
+def main() -> None:
+    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options.add_argument("images")
+    options.add_argument("--pictures", type=int, default=50, help="as many, evenly from all")
+    options.add_argument("--rounds", type=int, default=5)
+    options.add_argument("--whole", action="store_true")
+    options.add_argument("--words", default="300", help="for --whole")
+    given = options.parse_args()
+    if given.whole:
+        whole(given.images, given.words)
+        return
+    found = find(given.images, labelled=False).pictures
+    chosen = found[:: max(1, len(found) // given.pictures)][: given.pictures]
+    pictures = [decode(picture.path, Limits(500, 10**8)).grey for picture in chosen]
+    print(f"{len(pictures)} pictures, OpenCV {cv2.__version__}, numpy {np.__version__}, one thread each")
+    cv2.setNumThreads(1)
+    with threadpool_limits(1):
+        compare(pictures, tuple(REACH * radius for radius in RADII), given.rounds)
+        compare(pictures, RADII, given.rounds)
+
+
+if __name__ == "__main__":
+    main()

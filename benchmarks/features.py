@@ -1,0 +1,107 @@
+"""What the choices of ``mccgr extract`` do to clustering: accuracy and NMI over random draws of categories.
+
+    python benchmarks/features.py IMAGES/ [--each 60] [--draws 20] [--words 300] [--only NAME,...]
+
+IMAGES holds a folder for each category; of each, the first so many pictures are used. Half of the categories (the
+first, third, ...) serve to choose, the others to report: a line for each. A figure is the mean over the draws of the
+NMI of k-means on the square roots of X (k-means), on X (k-means raw), and on the coefficients of mccgr on both.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from dataclasses import replace
+
+import numpy as np
+
+from mccgr_cli import stages
+from mccgr_cli.blocks import Array
+from mccgr_cli.clustering import kmeans
+from mccgr_cli.features.extraction import count_words, learn_codebooks
+from mccgr_cli.features.pictures import Picture, find
+from mccgr_cli.graph import build_graph
+from mccgr_cli.metrics import evaluate
+from mccgr_cli.normalize import normalize
+from mccgr_cli.settings import Description, GraphSettings, Learning, Settings
+from mccgr_cli.workers import Workers, usable_cores
+
+PAPER = Description(min_contrast=0.0)
+CHOICES = {
+    "paper": PAPER,
+    "default": Description(),
+    "contrast 0.5": replace(PAPER, min_contrast=0.5),
+    "contrast 2": replace(PAPER, min_contrast=2.0),
+    "contrast 4": replace(PAPER, min_contrast=4.0),
+    "radii x 2": Description(radii=(8, 16, 24, 32)),
+    "radii x 6": Description(radii=(24, 48, 72, 96)),
+    "paper, radii x 6": replace(PAPER, radii=(24, 48, 72, 96)),
+    "step 5": Description(step=5),
+    "root-sift": Description(root_sift=True),
+    "soft": Description(soft=True),
+    "keypoints": Description(detector="keypoints"),
+}
+CLUSTERS = (5, 10)
+MAX_PIXELS = 10**8
+
+
+def scores(X: Array, labels: Array, k: int, draws: int) -> dict[str, list[tuple[float, float]]]:
+    """Accuracy and NMI of every draw of k categories, by what was clustered."""
+    found: dict[str, list[tuple[float, float]]] = {}
+    for draw in range(draws):
+        chosen = np.random.default_rng([k, draw]).choice(np.unique(labels), k, replace=False)
+        some = np.isin(labels, chosen)
+        truth = [str(label) for label in labels[some]]
+        for how in ("none", "sqrt"):
+            rows = normalize(X[some].astype(np.float64), how)
+            settings = Settings(k=k, iterations=100, seed=draw)
+            factors = stages.factorize(rows, settings, build_graph(rows, GraphSettings()))
+            for name, samples in (("k-means", rows), ("mccgr", factors.W)):
+                score = evaluate(truth, kmeans(samples, k, 5, draw))
+                found.setdefault(f"{name} {how}", []).append((score.accuracy, score.nmi))
+    return found
+
+
+def every_category(images: str, each: int) -> list[Picture]:
+    """So many pictures of each category."""
+    taken: dict[str | None, int] = {}
+    pictures = []
+    for picture in find(images).pictures:
+        taken[picture.label] = taken.get(picture.label, 0) + 1
+        if taken[picture.label] <= each:
+            pictures.append(picture)
+    return pictures
+
+
+def main() -> None:
+    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options.add_argument("images")
+    options.add_argument("--each", type=int, default=60)
+    options.add_argument("--draws", type=int, default=20)
+    options.add_argument("--words", type=int, default=300)
+    options.add_argument("--only", help="names of choices, with commas between them")
+    given = options.parse_args()
+    pictures = every_category(given.images, given.each)
+    names = given.only.split(",") if given.only else list(CHOICES)
+    heads = [f"{name} {how}" for name in ("k-means", "mccgr") for how in ("none", "sqrt")]
+    print(f"{len(pictures)} pictures, {given.words} words; NMI, for K = {' and '.join(map(str, CLUSTERS))}")
+    print(f"{'':20}{'half':>7}{'top word':>9}" + "".join(f"{head:>14}" for head in heads) + f"{'mean':>7}{'s':>6}")
+    with Workers(usable_cores()) as workers:
+        for name in names:
+            began = time.perf_counter()
+            books = learn_codebooks(pictures, CHOICES[name], Learning(words=(given.words,)), workers, MAX_PIXELS)
+            counts = count_words(pictures, books, workers, MAX_PIXELS)
+            taken = time.perf_counter() - began
+            X = counts.X[0]
+            _, labels = np.unique([str(picture.label) for picture in counts.pictures], return_inverse=True)
+            top = X.sum(axis=0).max() / X.sum()
+            for half, title in enumerate(("choose", "report")):
+                mine = labels % 2 == half
+                by_k = [scores(X[mine], labels[mine], k, given.draws) for k in CLUSTERS]
+                nmi = [[float(np.mean([nmi for _, nmi in found[head]])) for found in by_k] for head in heads]
+                cells = "".join(f"{a:8.3f}{b:6.3f}" for a, b in nmi)
+                print(f"{name:20}{title:>7}{top:9.1%}{cells}{np.mean(nmi):7.3f}{taken:6.0f}", flush=True)
+
+
+if __name__ == "__main__":
+    main()

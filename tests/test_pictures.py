@@ -1,0 +1,347 @@
+"""Finding pictures, and decoding whatever a picture may be; what is not one gets a clear reason."""
+
+from __future__ import annotations
+
+import io
+import os
+import struct
+import zlib
+
+import numpy as np
+import pytest
+from pictures import grainy, make_folder, save
+from PIL import Image
+
+from mccgr_cli.errors import DataError
+from mccgr_cli.features.pictures import Limits, Unusable, decode, find, from_list
+
+LIMITS = Limits(max_size=500, max_pixels=1_000_000)
+GREY = grainy(3.0, 0)
+
+
+def decoded(path, limits=LIMITS):
+    return decode(str(path), limits)
+
+
+def refused(path, limits=LIMITS):
+    with pytest.raises(Unusable) as caught:
+        decode(str(path), limits)
+    return str(caught.value)
+
+
+# Formats
+
+
+@pytest.mark.parametrize("suffix", ["png", "bmp", "gif", "tif", "webp", "pgm", "jp2"])
+def test_formats_without_loss_give_the_same_grey(tmp_path, suffix):
+    options = {"webp": {"lossless": True}, "jp2": {"irreversible": False}}.get(suffix, {})
+    path = save(tmp_path / f"a.{suffix}", GREY, **options)
+    np.testing.assert_allclose(decoded(path).grey, GREY, atol=1)
+
+
+def test_a_jpeg(tmp_path):
+    path = save(tmp_path / "a.jpg", np.dstack([GREY] * 3), quality=95)
+    assert np.abs(decoded(path).grey - GREY).mean() < 2
+    assert decoded(path).remarks == ()
+
+
+def test_16_bits_are_scaled_to_the_same_grey(tmp_path):
+    path = save(tmp_path / "a.png", GREY.astype(np.uint16) * 257)
+    np.testing.assert_allclose(decoded(path).grey, GREY, atol=0.01)
+    assert decoded(path).remarks == ("scaled from more than 8 bits",)
+
+
+def test_real_numbers_are_scaled_from_darkest_to_brightest(tmp_path):
+    path = save(tmp_path / "a.tif", GREY.astype(np.float32) / 1000 - 7)
+    np.testing.assert_allclose(decoded(path).grey, GREY, atol=0.01)
+    save(path, np.full((9, 9), np.nan, np.float32))
+    assert "NaN" in refused(path)
+    save(path, np.full((9, 9), 3.5, np.float32))
+    assert decoded(path).grey.max() == 0
+
+
+def test_a_palette(tmp_path):
+    path = tmp_path / "a.png"
+    Image.fromarray(GREY).convert("P").save(path)
+    np.testing.assert_allclose(decoded(path).grey, GREY, atol=1)
+
+
+def test_transparent_parts_are_white(tmp_path):
+    alpha = np.full_like(GREY, 255)
+    alpha[:20] = 0
+    path = save(tmp_path / "a.png", np.dstack([GREY, GREY, GREY, alpha]))
+    assert np.all(decoded(path).grey[:20] == 255)
+    np.testing.assert_allclose(decoded(path).grey[20:], GREY[20:], atol=1)
+    assert "white" in decoded(path).remarks[0]
+    alpha[:] = 255
+    save(path, np.dstack([GREY, GREY, GREY, alpha]))
+    assert decoded(path).remarks == ()
+
+
+def test_a_palette_with_transparency(tmp_path):
+    path = tmp_path / "a.png"
+    image = Image.fromarray(np.where(GREY > 128, 0, 255).astype(np.uint8)).convert("P")
+    image.save(path, transparency=image.getpixel((0, 0)))
+    assert decoded(path).grey.shape == GREY.shape
+
+
+def test_cmyk_is_converted(tmp_path):
+    path = tmp_path / "a.jpg"
+    Image.fromarray(np.dstack([GREY] * 3)).convert("CMYK").save(path, quality=95)
+    assert np.abs(decoded(path).grey - GREY).mean() < 3
+    assert decoded(path).remarks == ("converted from CMYK",)
+
+
+@pytest.mark.parametrize("orientation", range(2, 9))
+def test_pictures_stand_as_their_exif_says(tmp_path, orientation):
+    turns = {
+        2: lambda a: a[:, ::-1],
+        3: lambda a: a[::-1, ::-1],
+        4: lambda a: a[::-1],
+        5: lambda a: a.T,
+        6: lambda a: np.rot90(a, -1),
+        7: lambda a: a[::-1, ::-1].T,
+        8: lambda a: np.rot90(a),
+    }
+    exif = Image.Exif()
+    exif[0x0112] = orientation
+    path = save(tmp_path / "a.jpg", GREY, quality=95, exif=exif)
+    upright = turns[orientation](GREY)
+    assert np.abs(decoded(path).grey - upright).mean() < 2
+    assert decoded(path).remarks == ("turned as its EXIF says",)
+    small = decoded(path, Limits(max_size=32, max_pixels=10**6)).grey
+    assert small.shape == (32, 24) if upright.shape == (64, 48) else (24, 32)
+
+
+def test_damaged_exif_does_not_matter(tmp_path):
+    path = save(tmp_path / "a.jpg", GREY, exif=b"Exif\0\0II*\0\xff\xff\xff\xff")
+    assert decoded(path).grey.shape == GREY.shape
+
+
+# Sizes
+
+
+@pytest.mark.parametrize("suffix", ["jpg", "png"])
+def test_large_pictures_are_scaled_down(tmp_path, suffix):
+    big = np.kron(grainy(3.0, 0, (60, 90)), np.ones((10, 10), np.uint8))
+    path = save(tmp_path / f"a.{suffix}", big)
+    small = decoded(path, Limits(max_size=90, max_pixels=10**6))
+    assert small.grey.shape == (60, 90)
+    assert np.abs(small.grey - grainy(3.0, 0, (60, 90))).mean() < 6
+    assert small.remarks == ("scaled down to --max-size",)
+    assert decoded(path, Limits(max_size=0, max_pixels=10**6)).grey.shape == (600, 900)
+
+
+def test_a_thin_picture_keeps_a_pixel(tmp_path):
+    path = save(tmp_path / "a.png", np.zeros((1, 3000), np.uint8))
+    assert decoded(path).grey.shape == (1, 500)
+
+
+def bomb(width, height):
+    """A PNG of so many pixels in a few kilobytes."""
+
+    def chunk(kind, data):
+        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+
+    packer = zlib.compressobj(9)
+    line = b"\0" * (width // 8 + 2)
+    data = b"".join(packer.compress(line) for _ in range(height)) + packer.flush()
+    header = struct.pack(">IIBBBBB", width, height, 1, 0, 0, 0, 0)
+    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", data) + chunk(b"IEND", b"")
+
+
+def test_a_bomb_is_refused_before_it_is_decoded(tmp_path, monkeypatch):
+    path = tmp_path / "bomb.png"
+    path.write_bytes(bomb(30_000, 30_000))
+    assert path.stat().st_size < 500_000
+    monkeypatch.setattr(Image.Image, "draft", None)  # what decoding would call
+    monkeypatch.setattr("PIL.ImageFile.ImageFile.load", None)
+    assert refused(path, Limits(500, 100_000_000)) == "30000 x 30000 pixels are more than --max-pixels 100000000"
+
+
+# What is no picture
+
+
+@pytest.mark.parametrize("suffix", ["jpg", "png", "webp", "tif", "jp2"])
+@pytest.mark.parametrize("part", [0.02, 0.5, 0.9])
+def test_truncated_files(tmp_path, suffix, part):
+    path = save(tmp_path / f"a.{suffix}", np.dstack([grainy(1.0, i) for i in range(3)]))
+    content = path.read_bytes()
+    path.write_bytes(content[: int(len(content) * part)])
+    try:
+        decoded(path)
+    except Unusable as fault:
+        assert "\n" not in str(fault)
+    else:
+        assert suffix == "jp2", "only this format may be shown in part"
+
+
+def test_files_that_are_not_pictures(tmp_path):
+    path = tmp_path / "a.jpg"
+    path.write_bytes(b"")
+    assert refused(path) == "empty file"
+    path.write_text("This is not a picture.\n" * 100)
+    assert refused(path) == "not a picture, or damaged at its beginning"
+    path.write_bytes(b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 9 9\n")  # would start Ghostscript
+    assert "not a picture" in refused(path)
+
+
+def test_files_that_cannot_be_read(tmp_path):
+    assert "no such file" in refused(tmp_path / "none.jpg")
+    os.mkfifo(tmp_path / "pipe.jpg")
+    assert refused(tmp_path / "pipe.jpg") == "not a regular file"
+    (tmp_path / "loop.jpg").symlink_to(tmp_path / "loop.jpg")
+    assert "too many levels of symbolic links" in refused(tmp_path / "loop.jpg")
+    assert "null" in refused("a\0b.jpg")
+
+
+def test_files_without_leave_to_read(tmp_path):
+    path = save(tmp_path / "a.png", GREY)
+    path.chmod(0)
+    if os.geteuid() != 0:
+        assert "permission denied" in refused(path)
+        return
+    os.seteuid(65534)  # root may read anything
+    try:
+        assert "permission denied" in refused(path)
+    finally:
+        os.seteuid(0)
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_damaged_bytes_never_raise_anything_else(tmp_path, seed):
+    rng = np.random.default_rng(seed)
+    suffix, options = [("jpg", {}), ("png", {}), ("gif", {}), ("tif", {}), ("webp", {}), ("jp2", {})][seed % 6]
+    path = save(tmp_path / f"a.{suffix}", np.dstack([GREY] * 3), **options)
+    content = bytearray(path.read_bytes())
+    for place in rng.integers(0, len(content), 20):
+        content[place] = rng.integers(256)
+    path.write_bytes(content)
+    try:
+        assert decoded(path).grey.ndim == 2
+    except Unusable as fault:
+        assert str(fault)
+
+
+def test_a_decoder_that_runs_out_of_memory(tmp_path, monkeypatch):
+    path = save(tmp_path / "a.png", GREY)
+
+    def exhaust(*_):
+        raise MemoryError
+
+    monkeypatch.setattr("PIL.ImageFile.ImageFile.load", exhaust)
+    assert refused(path) == "needs more memory than there is"
+
+
+# Folders
+
+
+def test_folders_are_categories(tmp_path):
+    make_folder(tmp_path, each=2)
+    save(tmp_path / "fine" / "deep" / "er" / "a.PNG", GREY)
+    found = find(str(tmp_path))
+    assert [(picture.name, picture.label) for picture in found.pictures] == [
+        ("coarse/0.png", "coarse"),
+        ("coarse/1.png", "coarse"),
+        ("fine/0.png", "fine"),
+        ("fine/1.png", "fine"),
+        ("fine/deep/er/a.PNG", "fine"),
+    ]
+    assert {picture.label for picture in find(str(tmp_path), labelled=False).pictures} == {None}
+
+
+def test_a_flat_folder_has_no_labels(tmp_path):
+    save(tmp_path / "b.png", GREY)
+    save(tmp_path / "a.png", GREY)
+    assert [(p.name, p.label) for p in find(str(tmp_path)).pictures] == [("a.png", None), ("b.png", None)]
+
+
+def test_pictures_beside_categories_are_refused(tmp_path):
+    make_folder(tmp_path)
+    save(tmp_path / "a.png", GREY)
+    with pytest.raises(DataError, match="1 picture beside folders with 8; move .* or give --no-labels"):
+        find(str(tmp_path))
+    assert len(find(str(tmp_path), labelled=False).pictures) == 9
+
+
+def test_other_files_hidden_ones_and_empty_categories(tmp_path):
+    make_folder(tmp_path, each=1)
+    (tmp_path / "empty").mkdir()
+    (tmp_path / ".hidden").mkdir()
+    save(tmp_path / ".hidden" / "a.png", GREY)
+    (tmp_path / "fine" / "._0.png").write_text("what macOS leaves")
+    (tmp_path / "fine" / "notes.txt").write_text("nothing")
+    found = find(str(tmp_path))
+    assert len(found.pictures) == 2
+    assert found.empty == ["empty"]
+    assert found.ignored == 1
+
+
+def test_links_that_lead_in_a_circle_are_named(tmp_path):
+    make_folder(tmp_path, each=1)
+    (tmp_path / "fine" / "back").symlink_to(tmp_path)
+    (tmp_path / "fine" / "self").symlink_to(tmp_path / "fine" / "self")
+    found = find(str(tmp_path))
+    assert [picture.name for picture in found.pictures] == ["coarse/0.png", "fine/0.png"]
+    assert [(one.name, one.reason) for one in found.skipped] == [
+        ("fine/back", "a link to a folder that it lies in"),
+    ]
+
+
+def test_a_linked_category_is_followed(tmp_path):
+    elsewhere = make_folder(tmp_path / "elsewhere", each=1)
+    (tmp_path / "here").mkdir()
+    (tmp_path / "here" / "linked").symlink_to(elsewhere / "fine")
+    assert [p.name for p in find(str(tmp_path / "here")).pictures] == ["linked/0.png"]
+
+
+def test_folders_without_pictures(tmp_path):
+    with pytest.raises(DataError, match="no picture in it; mccgr reads .jpg"):
+        find(str(tmp_path))
+    (tmp_path / "notes.txt").write_text("nothing")
+    with pytest.raises(DataError, match="1 file, none a picture by its name"):
+        find(str(tmp_path))
+    with pytest.raises(DataError, match="no such file"):
+        find(str(tmp_path / "nowhere"))
+
+
+@pytest.mark.parametrize("name", ["with space", "new\nline", "ünïcödé", "日本", "quo'te\"s", "-dash", "<script>"])
+def test_odd_names(tmp_path, name):
+    make_folder(tmp_path, each=1)
+    save(tmp_path / name / f"{name}.png", GREY)
+    names = [picture.name for picture in find(str(tmp_path)).pictures]
+    assert f"{name}/{name}.png" in names
+
+
+def test_names_that_are_not_utf_8(tmp_path):
+    folder = os.fsencode(tmp_path / "b\xe4d").replace("ä".encode(), b"\xe4")
+    os.mkdir(folder)
+    with open(folder + b"/\xff.png", "wb") as file:
+        Image.fromarray(GREY).save(file, "png")
+    (picture,) = find(str(tmp_path)).pictures
+    assert picture.name == "b\\xe4d/\\xff.png"
+    assert decoded(picture.path).grey.shape == GREY.shape
+
+
+# Lists
+
+
+def test_a_list_keeps_its_order_and_takes_folders_for_labels():
+    found = from_list(b"b/2.jpg\na/1.jpg\r\n\nb/0.jpg\n")
+    assert [(p.path, p.label) for p in found.pictures] == [("b/2.jpg", "b"), ("a/1.jpg", "a"), ("b/0.jpg", "b")]
+    assert {p.label for p in from_list(b"b/2.jpg\na/1.jpg", labelled=False).pictures} == {None}
+    assert {p.label for p in from_list(b"b/2.jpg\nb/1.jpg").pictures} == {None}
+
+
+def test_a_list_between_zero_bytes_may_hold_any_name():
+    found = from_list(b"a/new\nline.jpg\0a/b .jpg\0")
+    assert [picture.path for picture in found.pictures] == ["a/new\nline.jpg", "a/b .jpg"]
+
+
+def test_an_empty_list():
+    with pytest.raises(DataError, match="a list of no pictures"):
+        from_list(b"\n \n")
+
+
+def test_any_bytes_as_a_list():
+    assert from_list(io.BytesIO(b"\xff\xfe/\x80.jpg").read()).pictures[0].name == "\\xff\\xfe/\\x80.jpg"
