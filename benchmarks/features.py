@@ -35,7 +35,11 @@ CHOICES = {
     "contrast 4": replace(PAPER, min_contrast=4.0),
     "radii x 2": Description(radii=(8, 16, 24, 32)),
     "radii x 6": Description(radii=(24, 48, 72, 96)),
-    "paper, radii x 6": replace(PAPER, radii=(24, 48, 72, 96)),
+    "paper radii x 6": replace(PAPER, radii=(24, 48, 72, 96)),
+    "radii 8 to 64": Description(radii=(8, 16, 32, 64)),
+    "radii 4 to 64": Description(radii=(4, 8, 16, 32, 64)),
+    "radii 8 to 72": Description(radii=(8, 24, 72)),
+    "radii x 6 contrast 2": Description(radii=(24, 48, 72, 96), min_contrast=2.0),
     "step 5": Description(step=5),
     "root-sift": Description(root_sift=True),
     "soft": Description(soft=True),
@@ -85,7 +89,7 @@ def main() -> None:
     names = given.only.split(",") if given.only else list(CHOICES)
     heads = [f"{name} {how}" for name in ("k-means", "mccgr") for how in ("none", "sqrt")]
     print(f"{len(pictures)} pictures, {given.words} words; NMI, for K = {' and '.join(map(str, CLUSTERS))}")
-    print(f"{'':20}{'half':>7}{'top word':>9}" + "".join(f"{head:>14}" for head in heads) + f"{'mean':>7}{'s':>6}")
+    print(f"{'':22}{'half':>7}{'top word':>9}" + "".join(f"{head:>14}" for head in heads) + f"{'mean':>7}{'s':>6}")
     with Workers(usable_cores()) as workers:
         for name in names:
             began = time.perf_counter()
@@ -100,7 +104,7 @@ def main() -> None:
                 by_k = [scores(X[mine], labels[mine], k, given.draws) for k in CLUSTERS]
                 nmi = [[float(np.mean([nmi for _, nmi in found[head]])) for found in by_k] for head in heads]
                 cells = "".join(f"{a:8.3f}{b:6.3f}" for a, b in nmi)
-                print(f"{name:20}{title:>7}{top:9.1%}{cells}{np.mean(nmi):7.3f}{taken:6.0f}", flush=True)
+                print(f"{name:22}{title:>7}{top:9.1%}{cells}{np.mean(nmi):7.3f}{taken:6.0f}", flush=True)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,26 @@
-"""``python -m mccgr_cli`` is the ``mccgr`` command."""
+"""The ``mccgr`` command as a process of its own, and what signals do to it."""
 
-from mccgr_cli.cli import main
+from __future__ import annotations
+
+import signal
+
+
+def run() -> None:
+    """Run the command. A signal undoes what is half done, and comes to nothing when all is done."""
+    interruptible = signal.getsignal(signal.SIGINT) is signal.default_int_handler  # not if started with it ignored
+    if interruptible:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)  # nothing has been begun: end at once, without a word
+    from mccgr_cli.cli import heed_signals, main
+    from mccgr_cli.storage import ignore_interrupts
+
+    heed_signals()
+    if interruptible:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        main(prog_name="mccgr")
+    finally:
+        ignore_interrupts()
+
 
 if __name__ == "__main__":
-    main(prog_name="mccgr")
+    run()

@@ -10,7 +10,7 @@ import signal
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 from mccgr_cli.errors import OutputError
 
@@ -80,13 +80,18 @@ def publish(temporary: Path, target: Path, overwrite: bool) -> None:
 INTERRUPTS = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name))
 
 
+def ignore_interrupts() -> dict[int, Any]:
+    """Let signals that would end the process come to nothing; what they would have done is returned."""
+    return {number: signal.signal(number, signal.SIG_IGN) for number in INTERRUPTS}
+
+
 @contextlib.contextmanager
 def uninterrupted() -> Iterator[None]:
     """Signals that would end the process come to nothing meanwhile: for what is short and must not stay half done."""
     if threading.current_thread() is not threading.main_thread():  # only that one is ever interrupted
         yield
         return
-    before = {number: signal.signal(number, signal.SIG_IGN) for number in INTERRUPTS}
+    before = ignore_interrupts()
     try:
         yield
     finally:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import os
 import struct
@@ -9,7 +10,7 @@ import zlib
 
 import numpy as np
 import pytest
-from pictures import grainy, make_folder, save
+from grain import grainy, make_folder, save
 from PIL import Image
 
 from mccgr_cli.errors import DataError
@@ -162,18 +163,13 @@ def test_a_bomb_is_refused_before_it_is_decoded(tmp_path, monkeypatch):
 # What is no picture
 
 
-@pytest.mark.parametrize("suffix", ["jpg", "png", "webp", "tif", "jp2"])
+@pytest.mark.parametrize("suffix", ["jpg", "png", "webp", "tif"])  # JPEG 2000 may be shown in part
 @pytest.mark.parametrize("part", [0.02, 0.5, 0.9])
 def test_truncated_files(tmp_path, suffix, part):
     path = save(tmp_path / f"a.{suffix}", np.dstack([grainy(1.0, i) for i in range(3)]))
     content = path.read_bytes()
     path.write_bytes(content[: int(len(content) * part)])
-    try:
-        decoded(path)
-    except Unusable as fault:
-        assert "\n" not in str(fault)
-    else:
-        assert suffix == "jp2", "only this format may be shown in part"
+    assert refused(path)
 
 
 def test_files_that_are_not_pictures(tmp_path):
@@ -217,10 +213,8 @@ def test_damaged_bytes_never_raise_anything_else(tmp_path, seed):
     for place in rng.integers(0, len(content), 20):
         content[place] = rng.integers(256)
     path.write_bytes(content)
-    try:
+    with contextlib.suppress(Unusable):
         assert decoded(path).grey.ndim == 2
-    except Unusable as fault:
-        assert str(fault)
 
 
 def test_a_decoder_that_runs_out_of_memory(tmp_path, monkeypatch):
@@ -259,7 +253,7 @@ def test_a_flat_folder_has_no_labels(tmp_path):
 def test_pictures_beside_categories_are_refused(tmp_path):
     make_folder(tmp_path)
     save(tmp_path / "a.png", GREY)
-    with pytest.raises(DataError, match="1 picture beside folders with 8; move .* or give --no-labels"):
+    with pytest.raises(DataError, match=r"1 picture beside folders with 8; move .* or give --no-labels"):
         find(str(tmp_path))
     assert len(find(str(tmp_path), labelled=False).pictures) == 9
 
@@ -296,7 +290,7 @@ def test_a_linked_category_is_followed(tmp_path):
 
 
 def test_folders_without_pictures(tmp_path):
-    with pytest.raises(DataError, match="no picture in it; mccgr reads .jpg"):
+    with pytest.raises(DataError, match=r"no picture in it; mccgr reads \.jpg"):
         find(str(tmp_path))
     (tmp_path / "notes.txt").write_text("nothing")
     with pytest.raises(DataError, match="1 file, none a picture by its name"):
@@ -314,10 +308,7 @@ def test_odd_names(tmp_path, name):
 
 
 def test_names_that_are_not_utf_8(tmp_path):
-    folder = os.fsencode(tmp_path / "b\xe4d").replace("ä".encode(), b"\xe4")
-    os.mkdir(folder)
-    with open(folder + b"/\xff.png", "wb") as file:
-        Image.fromarray(GREY).save(file, "png")
+    save(tmp_path / os.fsdecode(b"b\xe4d") / os.fsdecode(b"\xff.png"), GREY)
     (picture,) = find(str(tmp_path)).pictures
     assert picture.name == "b\\xe4d/\\xff.png"
     assert decoded(picture.path).grey.shape == GREY.shape

@@ -15,6 +15,7 @@ import click
 from mccgr_cli import __version__
 from mccgr_cli.errors import ExitStatus, MccgrError, one_line
 
+WRITTEN = f"{__name__}.written"  # in a context's meta: the result has been written
 COMMANDS = ("extract", "graph", "factorize", "cluster", "evaluate", "transform", "info")
 
 
@@ -33,15 +34,14 @@ class MccgrGroup(click.Group):
     def invoke(self, ctx: click.Context) -> Any:
         try:
             return super().invoke(ctx)
-        except Ended as end:
-            raise end.fault() from None
-        except KeyboardInterrupt:
-            raise Interrupted("mccgr", "interrupted", "nothing was written") from None
+        except KeyboardInterrupt as end:
+            if ctx.meta.get(WRITTEN):  # too late: the result is there and whole
+                return None
+            raise end.fault() if isinstance(end, Ended) else Interrupted() from None
 
     def main(self, *args: Any, **kwargs: Any) -> NoReturn:
         kwargs["standalone_mode"] = False
         mend_streams()
-        heed_signals()
         try:
             result = super().main(*args, **kwargs)
             sys.exit(result if isinstance(result, int) else ExitStatus.DONE)
@@ -65,6 +65,9 @@ class MccgrGroup(click.Group):
 class Interrupted(MccgrError):
     exit_status = ExitStatus.INTERRUPTED
 
+    def __init__(self, what: str = "interrupted") -> None:
+        super().__init__("mccgr", what, "nothing was written")
+
 
 class Ended(KeyboardInterrupt):
     """A signal other than Ctrl-C that asks the process to end: all is undone in the same way."""
@@ -74,7 +77,7 @@ class Ended(KeyboardInterrupt):
         self.number = number
 
     def fault(self) -> MccgrError:
-        fault = Interrupted("mccgr", f"ended by {signal.Signals(self.number).name}", "nothing was written")
+        fault = Interrupted(f"ended by {signal.Signals(self.number).name}")
         fault.exit_status = ExitStatus(128 + self.number)
         return fault
 

@@ -11,7 +11,7 @@ import click
 from mccgr_cli.cli import options
 from mccgr_cli.settings import SILENCED
 
-MOST_NAMES = 10  # of silenced features that are shown
+MOST_NAMES = 10  # of features or pictures that are shown
 
 if TYPE_CHECKING:
     from mccgr_cli.container import Contents
@@ -64,6 +64,10 @@ def health(contents: Contents) -> dict[str, Any]:
         facts["empty samples"] = int(np.count_nonzero(np.asarray(X.sum(axis=1, dtype=np.float64)) == 0))
         facts["empty features"] = int(np.count_nonzero(np.asarray(X.sum(axis=0, dtype=np.float64)) == 0))
         facts["largest value"] = float(X.max())
+    if "skipped/names" in contents:
+        facts["skipped pictures"] = len(contents["skipped/names"])
+        shown = map(": ".join, zip(contents["skipped/names"], contents["skipped/reasons"], strict=True))
+        facts["skipped"] = first_few(list(shown))
     if "A" in contents:
         facts["graph"] = str(examine(contents["A"]))
     if "W" in contents:
@@ -76,13 +80,16 @@ def health(contents: Contents) -> dict[str, Any]:
         silenced = np.flatnonzero(contents["rho"] < SILENCED)
         facts["silenced features"] = len(silenced)
         if len(silenced) and "feature_names" in contents:
-            shown = ", ".join(contents["feature_names"][j] for j in silenced[:MOST_NAMES])
-            facts["silenced"] = shown + (", ..." if len(silenced) > MOST_NAMES else "")
+            facts["silenced"] = first_few([contents["feature_names"][j] for j in silenced])
     if "assignments" in contents:
         facts["clusters"] = len(np.unique(contents["assignments"]))
     if "labels" in contents:
         facts["classes"] = len(np.unique(contents["labels"]))
     return facts
+
+
+def first_few(names: list[str]) -> str:
+    return ", ".join(names[:MOST_NAMES]) + (", ..." if len(names) > MOST_NAMES else "")
 
 
 def as_json(facts: dict[str, Any]) -> str:

@@ -10,6 +10,7 @@ from typing import Any
 
 import click
 
+from mccgr_cli.cli import WRITTEN
 from mccgr_cli.cli.progress import Reporter
 from mccgr_cli.cli.tables import shape_of
 from mccgr_cli.container import Contents, encode
@@ -50,7 +51,7 @@ class Job:
 
     def load(self, source: str, kinds: Sequence[str]) -> Loaded:
         """An input, remembered for the provenance of the output."""
-        about_matrix = ("transpose", "label_key") if "matrix" in kinds else ()
+        about_matrix = [name for name in ("transpose", "label_key") if "matrix" in kinds and name in self.given]
         loaded = load(source, kinds=kinds, **{name: self.given[name] for name in about_matrix})
         main = next((name for name in ("X", "W", "A", "assignments") if name in loaded.contents), None)
         self.reporter.detail(f"read {loaded.name}: {main} {shape_of(loaded.contents[main])}" if main else loaded.name)
@@ -72,6 +73,7 @@ class Job:
 
     def tell(self) -> None:
         """The names of the files that were written, to whom they are of use."""
+        click.get_current_context().meta[WRITTEN] = True
         for path in self.paths:
             if self.announce:
                 show(str(path))

@@ -12,6 +12,7 @@ from threadpoolctl import threadpool_limits
 
 from mccgr_cli.blocks import Array
 from mccgr_cli.errors import ParameterError
+from mccgr_cli.features.sift import LENGTH
 from mccgr_cli.settings import Description
 
 BATCH = 4096  # descriptors at a time
@@ -96,9 +97,9 @@ def count(descriptors: Iterable[Array], books: Sequence[Codebook]) -> list[Array
 
 def draw(descriptors: Iterable[Array], number: int, random: np.random.Generator) -> Array:
     """At most so many of the descriptors, each as likely as any other, in one pass."""
-    kept, keys = np.empty((0, 0), np.float32), np.empty(0)
+    kept, keys = np.empty((0, LENGTH), np.float32), np.empty(0)
     for block in descriptors:
-        kept = np.concatenate([kept, block]) if kept.size else block
+        kept = np.concatenate([kept, block])
         keys = np.concatenate([keys, random.random(len(block))])
         chosen = np.argsort(keys, kind="stable")[:number]
         kept, keys = kept[chosen], keys[chosen]

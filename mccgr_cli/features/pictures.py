@@ -68,6 +68,10 @@ def find(folder: str, labelled: bool = True) -> Collection:
     """
     found = Collection()
     root = Path(folder)
+    try:
+        next(root.iterdir(), None)
+    except OSError as fault:
+        raise DataError(folder, fault_of(fault), "name a folder of pictures") from None
     for path in walk(root, Path(), found, ()):
         label = text_of(path.parts[0]) if labelled and len(path.parts) > 1 else None
         found.pictures.append(Picture(str(root / path), text_of(path.as_posix()), label))
@@ -96,7 +100,7 @@ def walk(root: Path, below: Path, found: Collection, above: tuple[tuple[int, int
         status = (root / below).stat()
         names = sorted(path.name for path in (root / below).iterdir())
     except OSError as fault:
-        found.skipped.append(Skipped(text_of((below or root).as_posix()), fault_of(fault)))
+        found.skipped.append(Skipped(text_of(below.as_posix()), fault_of(fault)))
         return
     own = (status.st_dev, status.st_ino)
     if own in above:
