@@ -1,7 +1,8 @@
 """Other processes of this machine that share the work on many items.
 
-Unlike the pools of the standard library, this one knows which item a process died of, goes on without it, ends at
-once when it is told to, and leaves no process behind when its own is killed: a worker's pipe ends with its owner.
+Unlike the pools of the standard library, this one knows which item a process died with, tries it once more, goes on
+without it, ends at once when it is told to, and leaves no process behind when its own is killed: a worker's pipe ends
+with its owner.
 """
 
 from __future__ import annotations
@@ -19,11 +20,12 @@ from multiprocessing.process import BaseProcess
 from types import TracebackType
 from typing import Any, TypeAlias, TypeVar
 
+from mccgr_cli.errors import MccgrError
+
 Pipe: TypeAlias = Any  # a Connection, or what Windows has instead
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
-FUNCTION, ITEM = "function", "item"
 AHEAD = 8  # items per worker that may be done before the one whose turn it is
 
 
@@ -33,11 +35,12 @@ def usable_cores() -> int:
 
 
 class Workers:
-    """So many processes; one means this very process."""
+    """So many other processes; 0 means this very one, and that a crash of the work is its own."""
 
     def __init__(self, jobs: int) -> None:
         self.jobs = jobs
         self._workers: dict[Pipe, BaseProcess] = {}
+        self._started: set[Pipe] = set()  # those that have been heard of
 
     def __enter__(self) -> Workers:
         return self
@@ -49,54 +52,71 @@ class Workers:
             self._remove(pipe)
 
     def map(
-        self,
-        function: Callable[..., Result],
-        items: Iterable[Item],
-        shared: Sequence[Any],
-        lost: Callable[[Item], Result],
+        self, function: Callable[..., Result], items: Iterable[Item], shared: Sequence[Any], lost: Result
     ) -> Iterator[Result]:
-        """Yield ``function(item, *shared)`` for every item in order, or ``lost(item)`` where a process died of it.
+        """Yield ``function(item, *shared)`` for every item in order, or ``lost`` where processes die of it.
 
         ``function`` must be importable by name.
         """
-        if self.jobs == 1:
+        if not self.jobs:
             for item in items:
                 yield function(item, *shared)
             return
         while len(self._workers) < self.jobs:
             self._add()
-        idle = deque(self._workers)
-        for pipe in idle:
-            pipe.send((FUNCTION, (function, shared)))
         coming = enumerate(items)
+        idle, told = deque(self._workers), set[Pipe]()
         busy: dict[Pipe, tuple[int, Item]] = {}
+        again: deque[tuple[int, Item]] = deque()  # a process died with these, perhaps not of them: to be tried again
         done: dict[int, Result] = {}
-        turn = 0
-        while True:
-            room = self.jobs * AHEAD - len(done) - len(busy)
-            for number, item in itertools.islice(coming, min(room, len(idle))):
-                pipe = idle.popleft()
-                busy[pipe] = (number, item)
-                with contextlib.suppress(ConnectionError):  # it died meanwhile, which is seen below
-                    pipe.send((ITEM, item))
-            if not busy and not done:
-                break
-            ready: list[Pipe] = connection.wait(list(busy)) if busy else []
-            for pipe in ready:
-                number, item = busy.pop(pipe)
-                try:
-                    succeeded, result = pipe.recv()
-                except (EOFError, ConnectionError):
-                    self._remove(pipe)
-                    succeeded, result, pipe = True, lost(item), self._add()
-                    pipe.send((FUNCTION, (function, shared)))
-                if not succeeded:
-                    raise RuntimeError(f"in a worker process:\n{result}")
-                done[number] = result
-                idle.append(pipe)
-            while turn in done:
-                yield done.pop(turn)
-                turn += 1
+        turn, suspects = 0, set[int]()
+        try:
+            while True:
+                room = min(len(idle), self.jobs * AHEAD - len(done) - len(busy))
+                while again and idle:
+                    self._give(idle.popleft(), again.popleft(), (function, shared), busy, told)
+                for numbered in itertools.islice(coming, min(room, len(idle))):
+                    self._give(idle.popleft(), numbered, (function, shared), busy, told)
+                if not busy:
+                    return
+                ready: list[Pipe] = connection.wait(list(busy))
+                for pipe in ready:
+                    try:
+                        reply = pipe.recv()
+                    except (EOFError, ConnectionError):
+                        number, item = busy.pop(pipe)
+                        self._replace(pipe, idle)
+                        if number in suspects:
+                            done[number] = lost
+                        else:
+                            suspects.add(number)
+                            again.append((number, item))
+                        continue
+                    self._started.add(pipe)
+                    if reply is None:  # it has only just started
+                        continue
+                    number, _ = busy.pop(pipe)
+                    idle.append(pipe)
+                    done[number] = outcome(reply)
+                while turn in done:
+                    yield done.pop(turn)
+                    turn += 1
+        finally:
+            for pipe in busy:  # what they are about is not wanted any more
+                self._remove(pipe)
+
+    def _give(
+        self,
+        pipe: Pipe,
+        numbered: tuple[int, Item],
+        work: tuple[Callable[..., Any], Sequence[Any]],
+        busy: dict[Pipe, tuple[int, Item]],
+        told: set[Pipe],
+    ) -> None:
+        busy[pipe] = numbered
+        with contextlib.suppress(ConnectionError):  # it died while it was idle, which shows when its reply is awaited
+            pipe.send((None if pipe in told else work, numbered[1]))
+        told.add(pipe)
 
     def _add(self) -> Pipe:
         context = multiprocessing.get_context("spawn")  # a fork would copy the locks of threads that it does not copy
@@ -108,26 +128,42 @@ class Workers:
         self._workers[ours] = process
         return ours
 
+    def _replace(self, pipe: Pipe, idle: deque[Pipe]) -> None:
+        started = pipe in self._started
+        self._remove(pipe)
+        if not started:
+            raise MccgrError("worker processes", "end before they have started", "work without them: --jobs 0")
+        idle.append(self._add())
+
     def _remove(self, pipe: Pipe) -> None:
         process = self._workers.pop(pipe)
+        self._started.discard(pipe)
         pipe.close()
         process.kill()
         process.join()
 
 
+def outcome(reply: tuple[bool, Any]) -> Any:
+    """What a worker's function returned; if it raised, a bug of this process too."""
+    succeeded, result = reply
+    if not succeeded:
+        raise RuntimeError(f"in a worker process:\n{result}")
+    return result
+
+
 def serve(pipe: Pipe) -> None:
-    """What a worker does: wait for a function, then for items, until its owner has gone."""
+    """What a worker does: say that it is there, then work on items, until its owner has gone."""
     function: Callable[..., Any] | None = None
     shared: Sequence[Any] = ()
     with contextlib.suppress(EOFError, ConnectionError):
+        pipe.send(None)
         while True:
-            what, received = pipe.recv()
-            if what == FUNCTION:
-                function, shared = received
-                continue
+            work, item = pipe.recv()
+            if work is not None:
+                function, shared = work
             assert function is not None
             try:
-                reply = (True, function(received, *shared))
+                reply = (True, function(item, *shared))
             except Exception:
                 reply = (False, traceback.format_exc())
             pipe.send(reply)

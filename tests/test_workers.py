@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -11,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from mccgr_cli.errors import MccgrError
 from mccgr_cli.workers import Workers
 
 
@@ -33,39 +35,77 @@ def fragile(number):
     return number
 
 
+def unlucky(number, folder):
+    """Dies at the first try."""
+    seen = Path(folder) / str(number)
+    if not seen.exists():
+        seen.touch()
+        os.kill(os.getpid(), signal.SIGKILL)
+    return number
+
+
 def faulty(number):
     return 1 // number
 
 
-@pytest.mark.parametrize("jobs", [1, 2, 3])
+@pytest.mark.parametrize("jobs", [0, 1, 3])
 def test_results_come_in_order(jobs):
     with Workers(jobs) as workers:
-        assert list(workers.map(sleepy, range(40), (), str)) == list(range(40))
-        assert list(workers.map(double, iter(range(5)), (1,), str)) == [1, 3, 5, 7, 9]
-        assert list(workers.map(double, [], (1,), str)) == []
+        assert list(workers.map(sleepy, range(40), (), None)) == list(range(40))
+        assert list(workers.map(double, iter(range(5)), (1,), None)) == [1, 3, 5, 7, 9]
+        assert list(workers.map(double, [], (1,), None)) == []
 
 
 def test_the_work_is_shared():
     with Workers(2) as workers:
-        assert os.getpid() not in set(workers.map(own_process, range(20), (), str))
-    with Workers(1) as workers:
-        assert set(workers.map(own_process, range(20), (), str)) == {os.getpid()}
+        assert os.getpid() not in set(workers.map(own_process, range(20), (), None))
+    with Workers(0) as workers:
+        assert set(workers.map(own_process, range(20), (), None)) == {os.getpid()}
 
 
-def test_an_item_that_kills_its_process_is_named_and_the_rest_goes_on():
+def test_an_item_that_kills_its_process_is_lost_and_the_rest_goes_on():
     with Workers(2) as workers:
-        results = list(workers.map(fragile, range(20), (), lambda item: f"lost {item}"))
-    assert results == [f"lost {i}" if i % 5 == 3 else i for i in range(20)]
+        results = list(workers.map(fragile, range(20), (), "lost"))
+    assert results == ["lost" if i % 5 == 3 else i for i in range(20)]
+
+
+def test_an_item_is_tried_again_before_it_is_lost(tmp_path):
+    with Workers(2) as workers:
+        assert list(workers.map(unlucky, range(5), (tmp_path,), "lost")) == list(range(5))
+
+
+def test_workers_that_died_while_they_were_idle_are_replaced():
+    with Workers(2) as workers:
+        for pid in set(workers.map(own_process, range(20), (), None)):
+            os.kill(pid, signal.SIGKILL)
+        assert list(workers.map(double, range(5), (0,), "lost")) == [0, 2, 4, 6, 8]
+
+
+def test_workers_that_cannot_start_are_an_error(monkeypatch):
+    monkeypatch.setattr("mccgr_cli.workers.serve", os.close)  # of a pipe, which it cannot
+    with Workers(1) as workers, pytest.raises(MccgrError, match=r"end before they have started; .* --jobs 0"):
+        list(workers.map(double, range(5), (0,), "lost"))
+
+
+def test_work_that_was_given_up_does_not_disturb_the_next():
+    with Workers(2) as workers:
+        begun = workers.map(sleepy, range(40), (), None)
+        assert next(begun) == 0
+        begun.close()
+        assert list(workers.map(double, range(5), (0,), None)) == [0, 2, 4, 6, 8]
 
 
 def test_a_bug_in_a_worker_keeps_its_traceback():
     with Workers(2) as workers, pytest.raises(RuntimeError, match=r"(?s)in faulty.*ZeroDivisionError"):
-        list(workers.map(faulty, [0], (), str))
+        list(workers.map(faulty, [0], (), None))
 
 
-def test_no_process_is_left_when_the_owner_is_done_or_fails():
-    with Workers(2) as workers:
-        pids = set(workers.map(own_process, range(20), (), str))
+@pytest.mark.parametrize("function", [own_process, faulty])
+def test_no_process_is_left_when_the_owner_is_done_or_fails(function):
+    with contextlib.suppress(RuntimeError), Workers(2) as workers:
+        pids = set(workers.map(own_process, range(20), (), None))
+        list(workers.map(function, range(20), (), None))
+    assert pids
     assert not any(alive(pid) for pid in pids)
 
 
@@ -75,7 +115,7 @@ def test_no_process_is_left_when_the_owner_is_killed():
         "from test_workers import own_process\nfrom mccgr_cli.workers import Workers\nimport time\n"
         "if __name__ == '__main__':\n"
         "    with Workers(2) as workers:\n"
-        "        print(*set(workers.map(own_process, range(20), (), str)), flush=True)\n"
+        "        print(*set(workers.map(own_process, range(20), (), None)), flush=True)\n"
         "        time.sleep(60)\n"
     )
     environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parent)}
