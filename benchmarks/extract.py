@@ -8,7 +8,7 @@ describes a keypoint of the radius r (its ``size`` is the diameter 2r) by a patc
 takes most of its time for pixels; ``mccgr extract --radii r`` is a patch that reaches r. Both are measured: the radii
 4, 8, 12, 16 as OpenCV's keypoints of these radii, and as patches of these radii.
 
---whole runs the command itself on all of IMAGES with one process and with one for each core, compares what comes
+--whole runs the command itself on all of IMAGES in one process and with one for each core, compares what comes
 out, and watches the memory of all its processes together.
 """
 
@@ -111,7 +111,7 @@ def resident(pid: int) -> int:
 def whole(images: str, words: str) -> None:
     results = []
     with tempfile.TemporaryDirectory() as folder:
-        for jobs in (1, usable_cores()):
+        for jobs in (0, usable_cores()):
             output = Path(folder) / f"{jobs}.h5"
             command = [sys.executable, "-m", "mccgr_cli", "extract", images, "--words", words, "--jobs", str(jobs)]
             began, peak = time.perf_counter(), 0
@@ -120,6 +120,8 @@ def whole(images: str, words: str) -> None:
                 peak = max(peak, sum(resident(pid) for pid in processes_of(process.pid)))
                 time.sleep(0.02)
             taken = time.perf_counter() - began
+            if process.returncode:
+                sys.exit("it failed")
             with h5py.File(output) as file:
                 results.append((file["X"][()], file["codebook"][()]))
             pictures = len(results[-1][0])

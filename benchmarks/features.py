@@ -1,10 +1,10 @@
-"""What the choices of ``mccgr extract`` do to clustering: accuracy and NMI over random draws of categories.
+"""What the choices of ``mccgr extract`` do to clustering: NMI over random draws of categories.
 
     python benchmarks/features.py IMAGES/ [--each 60] [--draws 20] [--words 300] [--only NAME,...]
 
-IMAGES holds a folder for each category; of each, the first so many pictures are used. Half of the categories (the
-first, third, ...) serve to choose, the others to report: a line for each. A figure is the mean over the draws of the
-NMI of k-means on the square roots of X (k-means), on X (k-means raw), and on the coefficients of mccgr on both.
+IMAGES holds a folder for each of 20 or more categories; of each, the first so many pictures are used. Half of the
+categories (the first, third, ...) serve to choose, the others to report: a line for each. A figure is the mean over
+the draws of the NMI of k-means on X and on its square roots, and on the coefficients of mccgr on both.
 """
 
 from __future__ import annotations
@@ -49,9 +49,9 @@ CLUSTERS = (5, 10)
 MAX_PIXELS = 10**8
 
 
-def scores(X: Array, labels: Array, k: int, draws: int) -> dict[str, list[tuple[float, float]]]:
-    """Accuracy and NMI of every draw of k categories, by what was clustered."""
-    found: dict[str, list[tuple[float, float]]] = {}
+def scores(X: Array, labels: Array, k: int, draws: int) -> dict[str, list[float]]:
+    """The NMI of every draw of k categories, by what was clustered."""
+    found: dict[str, list[float]] = {}
     for draw in range(draws):
         chosen = np.random.default_rng([k, draw]).choice(np.unique(labels), k, replace=False)
         some = np.isin(labels, chosen)
@@ -62,7 +62,7 @@ def scores(X: Array, labels: Array, k: int, draws: int) -> dict[str, list[tuple[
             factors = stages.factorize(rows, settings, build_graph(rows, GraphSettings()))
             for name, samples in (("k-means", rows), ("mccgr", factors.W)):
                 score = evaluate(truth, kmeans(samples, k, 5, draw))
-                found.setdefault(f"{name} {how}", []).append((score.accuracy, score.nmi))
+                found.setdefault(f"{name} {how}", []).append(score.nmi)
     return found
 
 
@@ -102,7 +102,7 @@ def main() -> None:
             for half, title in enumerate(("choose", "report")):
                 mine = labels % 2 == half
                 by_k = [scores(X[mine], labels[mine], k, given.draws) for k in CLUSTERS]
-                nmi = [[float(np.mean([nmi for _, nmi in found[head]])) for found in by_k] for head in heads]
+                nmi = [[float(np.mean(found[head])) for found in by_k] for head in heads]
                 cells = "".join(f"{a:8.3f}{b:6.3f}" for a, b in nmi)
                 print(f"{name:22}{title:>7}{top:9.1%}{cells}{np.mean(nmi):7.3f}{taken:6.0f}", flush=True)
 

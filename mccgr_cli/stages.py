@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy import sparse
@@ -16,10 +16,6 @@ from mccgr_cli import clustering
 from mccgr_cli.blocks import Array, Matrix, MemoryBlocks
 from mccgr_cli.container import FACTORS, Contents
 from mccgr_cli.errors import DataError, ParameterError, one_line
-from mccgr_cli.features.codebook import Codebook
-from mccgr_cli.features.extraction import Counts
-from mccgr_cli.features.pictures import Skipped
-from mccgr_cli.features.sift import LENGTH
 from mccgr_cli.graph import build_graph
 from mccgr_cli.methods import METHODS
 from mccgr_cli.normalize import normalize
@@ -27,6 +23,11 @@ from mccgr_cli.readers import Loaded
 from mccgr_cli.readers.checks import check_scale
 from mccgr_cli.settings import HISTORY, NORMALIZATIONS, Description, GraphSettings, Learning, Settings
 from mccgr_cli.solver import Factors, Step, solve, transform, uses_graph
+
+if TYPE_CHECKING:  # what reads pictures is loaded only where there are pictures
+    from mccgr_cli.features.codebook import Codebook
+    from mccgr_cli.features.extraction import Counts
+    from mccgr_cli.features.pictures import Skipped
 
 
 def prepare(matrix: Loaded, how: str, dtype: str | None = None) -> Matrix:
@@ -61,11 +62,14 @@ def words_contents(
 
 def read_codebook(given: Loaded) -> Codebook:
     """The words in a file of ``mccgr extract``, and how they describe."""
+    from mccgr_cli.features.codebook import Codebook
+    from mccgr_cli.features.sift import LENGTH
+
     contents = given.contents
     if "codebook" not in contents:
         raise DataError(given.name, "holds no codebook", "name a file from mccgr extract")
     stored: dict[str, Any] = {name: contents.attributes.get(name) for name in Description.__dataclass_fields__}
-    damaged = DataError(given.name, "its codebook does not say how it describes pictures", "extract it again")
+    damaged = DataError(given.name, "its codebook is damaged or was changed", "extract it again")
     try:
         described = Description(**{**stored, "radii": tuple(stored["radii"] or ())})
         book = Codebook(contents["codebook"].astype(np.float32), described, contents.attributes.get("soft_width", 0.0))

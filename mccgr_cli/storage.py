@@ -32,9 +32,10 @@ def check_destination(path: Path, overwrite: bool) -> None:
 def write_files(
     contents: Mapping[Path, bytes], overwrite: bool, when_written: Callable[[], None] = lambda: None
 ) -> None:
-    """Write every path whole or not at all: into temporary files beside them, which are renamed when all are there.
+    """Write each path whole or not at all: into temporary files beside them, which are renamed when all are there.
 
     An interrupt may come until the first is renamed; later ones come to nothing until ``when_written`` has returned.
+    A file that has got its name keeps it if another cannot get its own, as when another run takes it in that moment.
     """
     staged = []
     for path in contents:
@@ -148,6 +149,8 @@ def writing(where: str) -> Iterator[None]:
     """What the system says about an output, in our words."""
     try:
         yield
+    except RuntimeError:  # what Python calls links that lead in a circle, before 3.13
+        raise OutputError(where, "a link that leads nowhere", "choose another name with -o") from None
     except BrokenPipeError:
         what = "closed before the whole result was written"
         raise OutputError(where, what, "the command after the pipe may have failed") from None

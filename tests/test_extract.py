@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -16,12 +17,14 @@ from grain import grainy, make_folder, save
 from PIL import Image
 from test_pictures import bomb
 
+from mccgr_cli.cli.job import Job
 from mccgr_cli.features import extraction
 from mccgr_cli.features.codebook import Codebook, count, draw, learn
 from mccgr_cli.settings import Description, Learning
+from mccgr_cli.storage import write_files
 
 SAMPLES = Path(__file__).parent.parent / "sample_data"
-QUICK = ("--words", 6, "--step", 6, "--jobs", 1)
+QUICK = ("--words", 6, "--step", 6, "--jobs", 0)
 
 
 @pytest.fixture
@@ -71,14 +74,28 @@ def test_the_name_of_the_output_comes_from_the_folder(mccgr, folder):
     assert folder.with_suffix(".h5").exists()
 
 
+@pytest.mark.parametrize("source", [".", "..", "../fine", "../../pictures/"])
+def test_folders_named_by_dots(mccgr, folder, monkeypatch, source):
+    monkeypatch.chdir(folder / "fine")
+    outcome = mccgr("extract", source, *QUICK)
+    assert outcome.status == 0, outcome.stderr
+    whole = Path(source).resolve()
+    assert Path(outcome.stdout.strip()).resolve() == whole.with_name(f"{whole.name}.h5")
+
+
 def test_several_sizes_in_one_run_are_those_of_several_runs(mccgr, folder, tmp_path):
-    outcome = mccgr("extract", folder, "--words", "3,5", "--jobs", 1, "-o", tmp_path / "X.h5")
+    outcome = mccgr("extract", folder, "--words", "3,5", "--jobs", 0, "-o", tmp_path / "X.h5")
     assert outcome.status == 0, outcome.stderr
     for words in (3, 5):
-        mccgr("extract", folder, "--words", words, "--jobs", 1, "-o", tmp_path / "alone.h5", "--overwrite")
+        mccgr("extract", folder, "--words", words, "--jobs", 0, "-o", tmp_path / "alone.h5", "--overwrite")
         with h5py.File(tmp_path / f"X.{words}.h5") as both, h5py.File(tmp_path / "alone.h5") as alone:
             np.testing.assert_array_equal(both["X"], alone["X"])
     assert not (tmp_path / "X.h5").exists()
+
+
+def test_several_sizes_do_not_go_beside_a_folder(refused, folder, tmp_path):
+    for output in (tmp_path, f"{tmp_path}/", "/"):
+        assert "is a folder" in refused("extract", folder, "--words", "3,5", "-o", output)
 
 
 def test_several_sizes_do_not_fit_into_a_pipe(refused, folder):
@@ -88,13 +105,13 @@ def test_several_sizes_do_not_fit_into_a_pipe(refused, folder):
 @pytest.mark.parametrize("options", [(), ("--soft", "--root-sift"), ("--detector", "keypoints")])
 def test_same_seed_same_bytes_whatever_the_jobs(mccgr, folder, tmp_path, options):
     found = []
-    for jobs in (1, 2, 3):
+    for jobs in (0, 1, 3):
         output = tmp_path / f"{jobs}.h5"
         assert mccgr("extract", folder, "--words", 6, "--jobs", jobs, *options, "-o", output).status == 0
         with h5py.File(output) as file:
             found.append((file["X"][()].tobytes(), file["codebook"][()].tobytes(), file.attrs["codebook_sha256"]))
     assert found[0] == found[1] == found[2]
-    mccgr("extract", folder, "--words", 6, "--jobs", 1, *options, "--seed", 1, "-o", tmp_path / "other.h5")
+    mccgr("extract", folder, "--words", 6, "--jobs", 0, *options, "--seed", 1, "-o", tmp_path / "other.h5")
     with h5py.File(tmp_path / "other.h5") as file:
         assert file["codebook"][()].tobytes() != found[0][1]
 
@@ -120,13 +137,13 @@ def test_one_picture_by_its_name(mccgr, folder, tmp_path):
     mccgr("extract", folder, *QUICK, "-o", tmp_path / "X.h5")
     output = tmp_path / "one.h5"
     one = folder / "fine" / "0.png"
-    assert mccgr("extract", one, "--codebook", tmp_path / "X.h5", "--jobs", 1, "-o", output).status == 0
+    assert mccgr("extract", one, "--codebook", tmp_path / "X.h5", "--jobs", 0, "-o", output).status == 0
     with h5py.File(tmp_path / "X.h5") as known, h5py.File(output) as file:
         np.testing.assert_array_equal(file["X"][0], known["X"][4])
 
 
 def test_the_pipe_from_pictures_to_scores(mccgr, folder, tmp_path):
-    X = mccgr("extract", folder, "--words", 8, "--step", 4, "--jobs", 1, "-q", "-o", "-")
+    X = mccgr("extract", folder, "--words", 8, "--step", 4, "--jobs", 0, "-q", "-o", "-")
     F = mccgr("factorize", "-", "--k", 2, "--normalize", "sqrt", "-q", "-o", "-", stdin=X.output)
     C = mccgr("cluster", "-", "-q", "-o", "-", stdin=F.output)
     scores = mccgr("evaluate", "-", "--format", "csv", stdin=C.output)
@@ -151,7 +168,7 @@ def test_the_sample_pictures_are_told_apart(mccgr, tmp_path):
 def test_a_codebook_describes_the_same_pictures_in_the_same_way(mccgr, folder, tmp_path):
     options = (*QUICK, "--radii", "5,9", "--min-contrast", "0.5", "--soft", "--root-sift")
     mccgr("extract", folder, *options, "-o", tmp_path / "X.h5")
-    outcome = mccgr("extract", folder, "--codebook", tmp_path / "X.h5", "--jobs", 1, "-o", tmp_path / "Y.h5")
+    outcome = mccgr("extract", folder, "--codebook", tmp_path / "X.h5", "--jobs", 0, "-o", tmp_path / "Y.h5")
     assert outcome.status == 0, outcome.stderr
     with h5py.File(tmp_path / "X.h5") as X, h5py.File(tmp_path / "Y.h5") as Y:
         np.testing.assert_array_equal(X["X"], Y["X"])
@@ -163,7 +180,7 @@ def test_new_pictures_are_transformed_on_the_old_basis(mccgr, folder, tmp_path):
     new = tmp_path / "new"
     save(new / "a.png", grainy(4.0, 100))
     mccgr("extract", folder, *QUICK, "-o", tmp_path / "X.h5")
-    mccgr("extract", new, "--codebook", tmp_path / "X.h5", "--jobs", 1, "-o", tmp_path / "new.h5")
+    mccgr("extract", new, "--codebook", tmp_path / "X.h5", "--jobs", 0, "-o", tmp_path / "new.h5")
     mccgr("factorize", tmp_path / "X.h5", "--k", 2, "-o", tmp_path / "F.h5")
     outcome = mccgr("transform", tmp_path / "F.h5", tmp_path / "new.h5", "-o", tmp_path / "W.h5")
     assert outcome.status == 0, outcome.stderr
@@ -177,6 +194,16 @@ def test_words_of_another_codebook_are_not_taken_for_these(mccgr, refused, folde
     mccgr("factorize", tmp_path / "X.h5", "--k", 2, "-o", tmp_path / "F.h5")
     message = refused("transform", tmp_path / "F.h5", tmp_path / "Y.h5", "-o", tmp_path / "W.h5")
     assert "no feature 'word 0 (" in message
+
+
+def test_the_history_of_words_that_were_learnt_before(mccgr, folder, tmp_path):
+    mccgr("extract", folder, *QUICK, "-o", tmp_path / "X.h5")
+    mccgr("extract", folder, "--codebook", tmp_path / "X.h5", "--jobs", 0, "-o", tmp_path / "Y.h5")
+    with h5py.File(tmp_path / "Y.h5") as file:
+        provenance = json.loads(file.attrs["provenance"])
+    assert "step" not in provenance["parameters"]
+    assert [given["name"] for given in provenance["inputs"]] == [str(folder), str(tmp_path / "X.h5")]
+    assert provenance["inputs"][1]["provenance"]["parameters"]["step"] == 6
 
 
 def test_what_a_codebook_decides_cannot_be_given_too(mccgr, refused, folder, tmp_path):
@@ -194,19 +221,19 @@ def test_files_that_are_no_codebook(refused, mccgr, folder, X_file, tmp_path):
             before = file.attrs[name]
             file.attrs[name] = value
         message = refused("extract", folder, "--codebook", tmp_path / "B.h5")
-        assert "does not say how it describes" in message
+        assert "its codebook is damaged or was changed" in message
         with h5py.File(tmp_path / "B.h5", "a") as file:
             file.attrs[name] = before
     with h5py.File(tmp_path / "B.h5", "a") as file:
         del file["codebook"]
         file["codebook"] = np.ones((6, 5))
-    assert "does not say how it describes" in refused("extract", folder, "--codebook", tmp_path / "B.h5")
+    assert "its codebook is damaged or was changed" in refused("extract", folder, "--codebook", tmp_path / "B.h5")
 
 
 # Bad pictures: each named, and the rest goes on
 
 
-@pytest.mark.parametrize("jobs", [1, 2])
+@pytest.mark.parametrize("jobs", [0, 2])
 def test_bad_pictures_are_named_and_the_rest_goes_on(mccgr, folder, tmp_path, jobs):
     bad = folder / "fine"
     whole = save(tmp_path / "whole.jpg", np.dstack([grainy(1.0, i) for i in range(3)])).read_bytes()
@@ -238,7 +265,7 @@ def test_bad_pictures_are_named_and_the_rest_goes_on(mccgr, folder, tmp_path, jo
     for name, reason in skipped.items():
         assert [line for line in lines if line.startswith(f"skipped {name}: {reason}")], outcome.stderr
     assert "void: no pictures in this folder" in lines
-    assert "pictures: 9 of 18 used" in lines
+    assert "pictures: 9 of 17 used" in lines
     with h5py.File(tmp_path / "X.h5") as file:
         assert sorted(file["skipped/names"].asstr()) == sorted(name.replace("\\n", "\n") for name in skipped)
         assert len(file["skipped/reasons"]) == len(skipped)
@@ -266,7 +293,7 @@ def test_odd_but_good_pictures_are_used_and_counted(mccgr, folder, tmp_path):
     assert "1 picture scaled from more than 8 bits" in lines
     assert "1 picture turned as its EXIF says" in lines
     assert "fine/turned.jpg: turned as its EXIF says" in lines
-    assert "pictures: 14 of 14 used, all" in lines
+    assert "pictures: 14 used, all of them" in lines
     assert "fine/Größe 大 '\".png" in names_in(tmp_path / "X.h5")
 
 
@@ -275,6 +302,15 @@ def test_pictures_without_keypoints_are_skipped(mccgr, folder, tmp_path):
     outcome = mccgr("extract", folder, "--detector", "keypoints", *QUICK, "-o", tmp_path / "X.h5")
     assert outcome.status == 0, outcome.stderr
     assert "skipped fine/flat.png: no keypoints in its 40 x 40 pixels" in outcome.stderr
+
+
+def test_a_category_of_which_nothing_is_left_is_named(mccgr, folder, tmp_path):
+    for path in (folder / "fine").iterdir():
+        path.write_text("no picture")
+    outcome = mccgr("extract", folder, *QUICK, "-o", tmp_path / "X.h5")
+    assert "fine: none of its pictures can be used" in outcome.stderr.splitlines()
+    with h5py.File(tmp_path / "X.h5") as file:
+        assert list(file["label_names"].asstr()) == ["coarse"]
 
 
 def test_strict_makes_a_bad_picture_an_error(refused, folder, tmp_path):
@@ -293,16 +329,23 @@ def test_nothing_to_work_on(refused, folder, tmp_path):
     assert "a list of no pictures" in refused("extract", "-", "-o", tmp_path / "X.h5", stdin=b"")
     for path in folder.glob("*/*"):
         path.write_text("no picture")
-    message = refused("extract", folder, "-q", "--jobs", 1)
-    assert "no descriptor of any of 8 pictures" in message
-    assert "coarse/0.png: not a picture" in message
+    message = refused("extract", folder, "-q", "--jobs", 0)
+    assert message.startswith("pictures: none of 8 can be used; the first is coarse/0.png: not a picture")
+    assert "no file name" in refused("extract", "", "-o", tmp_path / "X.h5")
+    assert "name too long" in refused("extract", "x" * 300, "-o", tmp_path / "X.h5")
 
 
 def test_more_words_than_descriptors(refused, mccgr, folder, tmp_path):
-    message = refused("extract", folder, "--words", 100000, "-q", "--jobs", 1, status=2)
+    message = refused("extract", folder, "--words", 300000, status=2)
+    assert message == "--words: 300000 words out of 200000 descriptors; give a larger --sample"
+    message = refused("extract", folder, "--words", 100000, "-q", "--jobs", 0, status=2)
     assert "--words: 100000 words out of" in message
     number = int(message.split("give at most ")[1].split(",")[0])
-    assert mccgr("extract", folder, "--words", number, "-q", "--jobs", 1, "-o", tmp_path / "X.h5").status == 0
+    for soft in ((), ("--soft",)):
+        options = ("--words", number, "-q", "--jobs", 0, "--overwrite", *soft)
+        assert mccgr("extract", folder, *options, "-o", tmp_path / "X.h5").status == 0
+        with h5py.File(tmp_path / "X.h5") as file:
+            assert np.isfinite(file["X"][()]).all()
 
 
 @pytest.mark.parametrize(
@@ -313,7 +356,8 @@ def test_more_words_than_descriptors(refused, mccgr, folder, tmp_path):
         ("--radii", "4,,8", "'' is not a valid integer"),
         ("--radii", "1", "1 is not in the range"),
         ("--step", "0", "0 is not in the range"),
-        ("--jobs", "0", "0 is not in the range"),
+        ("--jobs", "-1", "-1 is not in the range"),
+        ("--radii", "100000", "100000 is not in the range"),
         ("--min-contrast", "-1", "-1.0 is not in the range"),
         ("--detector", "sift", "'sift' is not one of"),
     ],
@@ -376,6 +420,27 @@ def test_interrupted_runs_leave_nothing(tmp_path, number, delay):
         assert said.splitlines()[-1].endswith("nothing was written")
 
 
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_that_comes_too_late_comes_to_nothing(tmp_path, number):
+    before = signal.getsignal(number)
+    write_files({tmp_path / "a": b"a", tmp_path / "b": b"b"}, False, lambda: os.kill(os.getpid(), number))
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a", "b"]
+    assert signal.getsignal(number) is before
+
+
+def test_an_interrupt_after_the_result_is_written_changes_nothing(mccgr, folder, tmp_path, monkeypatch):
+    write = Job.write
+
+    def write_and_interrupt(*arguments):
+        write(*arguments)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Job, "write", write_and_interrupt)
+    outcome = mccgr("extract", folder, *QUICK, "-o", tmp_path / "X.h5")
+    assert outcome.status == 0
+    assert (tmp_path / "X.h5").exists()
+
+
 def group_of(pid: str) -> int | None:
     try:
         state, _, group = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[:3]
@@ -434,11 +499,3 @@ def test_the_sample_never_exceeds_what_was_asked_for(pictures, sample, most):
     assert max(shares) - min(shares) <= 1
     assert max(shares) <= (most or sample)
     assert sum(shares) == min(sample, pictures * (most or sample))
-
-
-def test_memory_does_not_grow_with_the_pictures(folder):
-    """The sample is one array of a fixed size, and nothing else of a picture outlives it but its counts."""
-    picture = extraction.Picture(str(folder / "fine" / "0.png"), "0")
-    sampled = extraction.sample_picture((0, picture, 3), Description(), 10**6, 0)
-    assert sampled.descriptors.shape == (3, 128)
-    assert sampled.descriptors.base is None or sampled.descriptors.base.shape[0] <= 3

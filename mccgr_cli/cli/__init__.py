@@ -15,12 +15,13 @@ import click
 from mccgr_cli import __version__
 from mccgr_cli.errors import ExitStatus, MccgrError, one_line
 
-WRITTEN = f"{__name__}.written"  # in a context's meta: the result has been written
 COMMANDS = ("extract", "graph", "factorize", "cluster", "evaluate", "transform", "info")
 
 
 class MccgrGroup(click.Group):
     """Commands by name of their module, and the one place where errors become a line and an exit status."""
+
+    written = False  # whether the result is out, so that an interrupt comes too late
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(COMMANDS)
@@ -35,12 +36,13 @@ class MccgrGroup(click.Group):
         try:
             return super().invoke(ctx)
         except KeyboardInterrupt as end:
-            if ctx.meta.get(WRITTEN):  # too late: the result is there and whole
+            if self.written:  # too late: the result is there and whole
                 return None
             raise end.fault() if isinstance(end, Ended) else Interrupted() from None
 
     def main(self, *args: Any, **kwargs: Any) -> NoReturn:
         kwargs["standalone_mode"] = False
+        self.written = False
         mend_streams()
         try:
             result = super().main(*args, **kwargs)
@@ -56,8 +58,10 @@ class MccgrGroup(click.Group):
         except MemoryError:
             remedy = "use a larger machine, fewer samples or features, or single precision"
             fail(f"mccgr: out of memory; {remedy}", ExitStatus.FAILED)
-        except click.Abort:
-            fail("mccgr: interrupted; nothing was written", ExitStatus.INTERRUPTED)
+        except click.Abort:  # an interrupt outside the command itself
+            if self.written:
+                sys.exit(ExitStatus.DONE)
+            fail(str(Interrupted()), ExitStatus.INTERRUPTED)
         finally:
             empty_streams()
 
@@ -135,3 +139,8 @@ def main() -> None:
       mccgr factorize X.h5 --k 5 -o - | mccgr cluster - -o - | mccgr evaluate -
       mccgr cluster "$(mccgr factorize X.h5 --k 5)"
     """
+
+
+def stand() -> None:
+    """From now on an interrupt comes too late: the result has been written."""
+    main.written = True

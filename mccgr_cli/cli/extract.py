@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -43,9 +44,9 @@ MAX_PIXELS = 100_000_000
 )
 @click.option(
     "--jobs",
-    type=click.IntRange(min=1),
+    type=click.IntRange(min=0),
     metavar="N",
-    help="Processes that share the work; the result is the same.  [default: one for each core]",
+    help="Processes that share the work; 0: none but this one. The result is the same.  [default: one for each core]",
 )
 @options.seed
 @options.output
@@ -53,11 +54,11 @@ MAX_PIXELS = 100_000_000
 def command(**given: Any) -> None:
     """Describe pictures by histograms of visual words.
 
-    IMAGES is a folder. Each folder in it is a category, which becomes a label; pictures that lie in it directly
-    have none. Or it is - for a list of files on standard input, one a line (or between zero bytes, as find -print0
-    writes them). SIFT descriptors are taken on a regular grid, a sample of them is clustered into words, and each
-    picture becomes a row that counts its words. Pictures that cannot be used are skipped, named at the end and in
-    the file.
+    IMAGES is a folder, or one picture, or - for a list of files on standard input, one a line (or between zero
+    bytes, as find -print0 writes them). Each folder in the folder is a category, which becomes a label; pictures
+    that lie in it directly have none. SIFT descriptors are taken on a regular grid, a sample of them is
+    clustered into words, and each picture becomes a row that counts its words. Pictures that cannot be used are
+    skipped, named at the end and in the file.
 
     \b
     Examples:
@@ -73,23 +74,22 @@ def command(**given: Any) -> None:
     from mccgr_cli.provenance import Input
     from mccgr_cli.workers import Workers, usable_cores
 
-    learning = options.chosen(Learning, given)
     known = given["codebook"]
+    learning = options.chosen(Learning, given)
+    description = options.chosen(Description, given)
     if known is not None:
-        refuse_what_a_codebook_decides()
+        leave_to_the_codebook(given)
     several = known is None and len(learning.words) > 1
     job = Job(given, "words", [str(words) for words in learning.words] if several else [""])
     books = [] if known is None else [stages.read_codebook(job.load(known, ("matrix",)))]
     collection = find_pictures(given, job)
     pictures, shared = collection.pictures, (given["max_pixels"], given["strict"])
-    with Workers(given["jobs"] or usable_cores()) as workers, job.reporter.counting("pictures") as on_progress:
-        if not books:
-            described = options.chosen(Description, given)
-            books = learn_codebooks(pictures, described, learning, workers, *shared, on_progress)
+    jobs = usable_cores() if given["jobs"] is None else given["jobs"]
+    with Workers(min(jobs, len(pictures))) as workers, job.reporter.counting("pictures") as on_progress:
+        if known is None:
+            books = learn_codebooks(pictures, description, learning, workers, *shared, on_progress)
         counts = count_words(pictures, books, workers, *shared, on_progress)
     report(job, collection, counts, books)
-    if not counts.pictures:
-        raise DataError(given["source"], "none of its pictures can be used", "see the lines above")
     job.inputs.insert(0, Input(given["source"], counts.sha256))
     skipped = [*collection.skipped, *counts.skipped]
     learnt = learning if known is None else None
@@ -98,29 +98,40 @@ def command(**given: Any) -> None:
     )
 
 
-def refuse_what_a_codebook_decides() -> None:
+def leave_to_the_codebook(given: dict[str, Any]) -> None:
+    """Refuse, and forget the defaults of, what a codebook decides."""
     context = click.get_current_context()
     for parameter in context.command.params:
-        decided = parameter.name in (*Description.__dataclass_fields__, *Learning.__dataclass_fields__)
-        if decided and context.get_parameter_source(str(parameter.name)) is click.core.ParameterSource.COMMANDLINE:
-            raise ParameterError(parameter.opts[0], "the codebook decides it", "leave it out, or leave out --codebook")
+        name = str(parameter.name)
+        if name in (*Description.__dataclass_fields__, *Learning.__dataclass_fields__):
+            if context.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE:
+                raise ParameterError(
+                    parameter.opts[0], "the codebook decides it", "leave it out, or leave out --codebook"
+                )
+            del given[name]
+    if given["source"] == given["codebook"] == "-":
+        raise ParameterError("--codebook", "standard input is the list of pictures already", "name a file")
 
 
 def find_pictures(given: dict[str, Any], job: Job) -> Collection:
+    from mccgr_cli.features.extraction import unusable
     from mccgr_cli.features.pictures import Collection, Picture, counted, find, from_list, text_of
+    from mccgr_cli.readers import accessing, require_name
 
     source, labelled = given["source"], not given["no_labels"]
+    require_name(source)
+    with accessing(source):
+        one_picture = source != "-" and Path(source).is_file()
     if source == "-":
         if sys.stdin is None:
             raise DataError("standard input", "closed", "pipe a list in, or name a folder")
         collection = from_list(sys.stdin.buffer.read(), labelled)
-    elif Path(source).is_file():
+    elif one_picture:
         collection = Collection([Picture(source, text_of(source))])
     else:
         collection = find(source, labelled)
-    for skipped in collection.skipped:
-        if given["strict"]:
-            raise DataError(skipped.name, skipped.reason, "mend or remove it, or leave out --strict")
+    if collection.skipped and given["strict"]:
+        raise unusable(collection.skipped[0])
     for category in collection.empty:
         job.reporter.note(f"{category}: no pictures in this folder")
     if collection.ignored:
@@ -134,15 +145,18 @@ def report(job: Job, collection: Collection, counts: Counts, books: list[Codeboo
     from mccgr_cli.features.codebook import frequencies
     from mccgr_cli.features.pictures import counted
 
-    for name, remarks in counts.remarked.items():
+    for name, remarks in counts.remarks.items():
         job.reporter.detail(f"{name}: {', '.join(remarks)}")
-    for remark, number in sorted(counts.remarks.items()):
+    converted = Counter(remark for remarks in counts.remarks.values() for remark in remarks)
+    for remark, number in sorted(converted.items()):
         job.reporter.note(f"{counted(number, 'picture')} {remark}")
-    skipped = [*collection.skipped, *counts.skipped]
-    for one in skipped:
+    for one in (*collection.skipped, *counts.skipped):
         job.reporter.note(f"skipped {one.name}: {one.reason}")
-    total = len(counts.pictures) + len(skipped)
-    job.reporter.note(f"pictures: {len(counts.pictures)} of {total} used" + (", all" if not skipped else ""))
+    given, used = ({picture.label for picture in some} for some in (collection.pictures, counts.pictures))
+    for category in sorted(label for label in given - used if label is not None):
+        job.reporter.note(f"{category}: none of its pictures can be used")
+    number = len(counts.pictures)
+    of_all = f"of {len(collection.pictures)} used" if counts.skipped else "used, all of them"
+    job.reporter.note(f"pictures: {number} {of_all}")
     for X, book in zip(counts.X, books, strict=True):
-        if len(X):
-            job.reporter.note(f"{len(book.words)} words: {frequencies(X)}")
+        job.reporter.note(f"{len(book.words)} words: {frequencies(X)}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
@@ -10,7 +11,7 @@ from typing import Any
 
 import click
 
-from mccgr_cli.cli import WRITTEN
+from mccgr_cli.cli import stand
 from mccgr_cli.cli.progress import Reporter
 from mccgr_cli.cli.tables import shape_of
 from mccgr_cli.container import Contents, encode
@@ -37,6 +38,8 @@ class Job:
         if output == "":
             raise ParameterError("-o", "no file name", "the command that should give it may have failed")
         whole = derived_path(given["source"], stage) if output is None else Path(output)
+        if not self.to_stdout:
+            check_destination(whole, overwrite=given["overwrite"] or len(parts) > 1)
         self.paths = [whole.with_suffix(f".{part}{whole.suffix}") if part else whole for part in parts]
         if self.to_stdout:
             if len(parts) > 1:
@@ -68,12 +71,13 @@ class Job:
         encoded = [encode(replace(contents, provenance=provenance)) for contents in results]
         if self.to_stdout:
             write_stream(encoded[0], sys.stdout.buffer)
+            stand()
         else:
             write_files(dict(zip(self.paths, encoded, strict=True)), self.given["overwrite"], self.tell)
 
     def tell(self) -> None:
         """The names of the files that were written, to whom they are of use."""
-        click.get_current_context().meta[WRITTEN] = True
+        stand()
         for path in self.paths:
             if self.announce:
                 show(str(path))
@@ -96,7 +100,10 @@ def derived_path(source: str, stage: str) -> Path:
     with accessing(source):
         folder = path.is_dir()
     if folder:
-        return (path if path.name else path.absolute()).with_name(f"{path.absolute().name}.h5")
+        whole = Path(os.path.abspath(path))  # noqa: PTH100 - unlike absolute(), this knows what .. is
+        if not whole.name:
+            raise ParameterError("-o", f"missing, and {source} has no name to derive one from", "add it")
+        return (path if path.name == whole.name else whole).with_name(f"{whole.name}.h5")
     ending = max((end for end in (*FORMATS, *HDF5_SUFFIXES) if path.name.lower().endswith(end)), key=len, default="")
     stem = path.name[: len(path.name) - len(ending)] or path.name
     return path.parent / f"{stem}.{stage}.h5"

@@ -64,14 +64,13 @@ class Numbers(click.ParamType):  # type: ignore[type-arg]
 
     name = "numbers"
 
-    def __init__(self, min: int) -> None:
-        self.min = min
+    def __init__(self, min: int, max: int) -> None:
+        self.one: Any = click.IntRange(min, max)
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[int, ...]:
         if isinstance(value, tuple):
             return value
-        one: Any = click.IntRange(min=self.min)
-        return tuple(dict.fromkeys(one.convert(part.strip(), param, ctx) for part in str(value).split(",")))
+        return tuple(dict.fromkeys(self.one.convert(part.strip(), param, ctx) for part in str(value).split(",")))
 
 
 def listed(numbers: tuple[int, ...]) -> str:
@@ -266,7 +265,7 @@ description = stack(
     ),
     click.option(
         "--radii",
-        type=Numbers(min=2),
+        type=Numbers(min=2, max=10_000),
         metavar="PIXELS,...",
         default=listed(Description.radii),
         show_default=True,
@@ -299,7 +298,7 @@ description = stack(
 learning = stack(
     click.option(
         "--words",
-        type=Numbers(min=1),
+        type=Numbers(min=1, max=1_000_000),
         metavar="N,...",
         default=listed(Learning.words),
         show_default=True,

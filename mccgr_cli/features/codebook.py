@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from mccgr_cli.blocks import Array
+from mccgr_cli.blocks import Array, chunks
 from mccgr_cli.errors import ParameterError
 from mccgr_cli.features.sift import LENGTH
 from mccgr_cli.settings import Description
@@ -19,6 +19,7 @@ BATCH = 4096  # descriptors at a time
 PASSES = 30  # over the sample, at most
 SHARED_AMONG = 5  # words, where assignment is soft
 SOFTNESS = 0.1  # its sigma^2 as a share of the median squared distance from a descriptor to its nearest word
+ROUNDING = 1e-6  # of the squared distances between descriptors, which have unit length
 MEASURED = 20_000  # descriptors that this median is taken of
 
 
@@ -28,7 +29,7 @@ class Codebook:
 
     words: Array  # (words, 128) float32
     description: Description
-    width: float = 0.0  # sigma^2 of soft assignment; 0: each descriptor is its nearest word
+    width: float = 0.0  # sigma^2 of soft assignment
 
     def sha256(self) -> str:
         description = {**asdict(self.description), "width": self.width}
@@ -43,17 +44,13 @@ class Codebook:
 
     @property
     def counts_dtype(self) -> type[np.generic]:
-        return np.float64 if self.width else np.uint32
+        return np.float64 if self.description.soft else np.uint32
 
 
 def learn(sample: Array, words: int, seed: int, description: Description) -> Codebook:
     """The centres of so many clusters of descriptors."""
     from sklearn.cluster import MiniBatchKMeans  # workers, which only count, do without
 
-    distinct = len(np.unique(sample.view(np.dtype((np.void, sample.shape[1] * sample.itemsize)))))
-    if distinct < words:
-        what = f"{words} words out of {distinct} different descriptors"
-        raise ParameterError("--words", what, f"give at most {distinct}, or a larger --sample, or more pictures")
     model = MiniBatchKMeans(words, batch_size=BATCH, max_iter=PASSES, n_init=1, random_state=seed)
     with threadpool_limits(1):  # how many threads there are must not show in the words
         centres: Array = model.fit(sample).cluster_centers_.astype(np.float32)
@@ -61,10 +58,18 @@ def learn(sample: Array, words: int, seed: int, description: Description) -> Cod
     return Codebook(centres, description, width)
 
 
+def check_words(sample: Array, words: Sequence[int]) -> None:
+    """Refuse more words than there are different descriptors."""
+    distinct = len(np.unique(sample.view(np.dtype((np.void, sample.shape[1] * sample.itemsize)))))
+    if distinct < max(words):
+        what = f"{max(words)} words out of {distinct} different descriptors"
+        raise ParameterError("--words", what, f"give at most {distinct}, or a larger --sample, or more pictures")
+
+
 def typical_distance(descriptors: Array, words: Array) -> float:
-    """The median of the squared distances from descriptors to their nearest words."""
+    """The median of the squared distances from descriptors to their nearest words, or what rounding makes of 0."""
     squares = np.einsum("ij,ij->i", descriptors, descriptors)
-    return float(np.median(squares - 2 * nearness(descriptors, words).max(axis=1)))
+    return max(ROUNDING, float(np.median(squares - 2 * nearness(descriptors, words).max(axis=1))))
 
 
 def nearness(descriptors: Array, words: Array) -> Array:
@@ -80,10 +85,11 @@ def count(descriptors: Iterable[Array], books: Sequence[Codebook]) -> list[Array
     A soft descriptor counts 1 in all: exp(-|x - c|^2 / (2 width)) for each of the nearest words, divided by their sum.
     """
     counts = [np.zeros(len(book.words), book.counts_dtype) for book in books]
-    for block in descriptors:
+    blocks = (block[some] for block in descriptors for some in chunks(len(block), BATCH))
+    for block in blocks:
         for book, total in zip(books, counts, strict=True):
             near = nearness(block, book.words)
-            if not book.width:
+            if not book.description.soft:
                 total += np.bincount(near.argmax(axis=1), minlength=len(total)).astype(total.dtype)
                 continue
             some = min(SHARED_AMONG, len(total))

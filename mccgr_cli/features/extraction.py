@@ -6,18 +6,18 @@ What is in memory at a time is one picture for each process, the sample, and the
 from __future__ import annotations
 
 import hashlib
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import cv2
 import numpy as np
 
 from mccgr_cli.blocks import Array, threads_for_blocks
-from mccgr_cli.errors import DataError
+from mccgr_cli.errors import DataError, ParameterError
 from mccgr_cli.features import sift
-from mccgr_cli.features.codebook import Codebook, count, draw, learn
-from mccgr_cli.features.pictures import Decoded, Limits, Picture, Skipped, Unusable, decode
+from mccgr_cli.features.codebook import Codebook, check_words, count, draw, learn
+from mccgr_cli.features.pictures import Limits, Picture, Skipped, Unusable, decode, fingerprint, undecodable
 from mccgr_cli.settings import Description, Learning
 from mccgr_cli.workers import Workers
 
@@ -32,8 +32,7 @@ class Counts:
     pictures: list[Picture]
     X: list[Array]  # (pictures, words) for each codebook
     skipped: list[Skipped]
-    remarks: Counter[str]  # how many pictures were converted in which way
-    remarked: dict[str, tuple[str, ...]]  # by name of the picture
+    remarks: dict[str, tuple[str, ...]]  # how pictures were converted, by their names
     sha256: str  # of the names and the contents of all that were used
 
 
@@ -61,23 +60,24 @@ def learn_codebooks(
     on_progress: OnProgress = lambda *_: None,
 ) -> list[Codebook]:
     """Words out of a sample to which every picture contributes alike."""
-    shares = quotas(len(pictures), learning)
-    items = [(i, pictures[i], share) for i, share in enumerate(shares) if share]
+    if max(learning.words) > learning.sample:
+        what = f"{max(learning.words)} words out of {learning.sample} descriptors"
+        raise ParameterError("--words", what, "give a larger --sample")
+    items = [(i, pictures[i], share) for i, share in enumerate(quotas(len(pictures), learning)) if share]
     sample = np.empty((sum(share for _, _, share in items), sift.LENGTH), np.float32)
-    filled, faults = 0, list[Skipped]()
-    results = workers.map(sample_picture, items, (description, max_pixels, learning.seed), lambda _: LOST_SAMPLE)
+    filled, fault = 0, ""
+    results = workers.map(sample_picture, items, (description, max_pixels, learning.seed), Sampled(NOTHING, LOST))
     for done, ((_, picture, _), sampled) in enumerate(zip(items, results, strict=True)):
         on_progress("reading", done + 1, len(items))
         if sampled.fault is not None:
-            faults.append(Skipped(picture.name, sampled.fault))
             if strict:
-                raise unusable(picture, sampled.fault)
+                raise unusable(Skipped(picture.name, sampled.fault))
+            fault = fault or f"{picture.name}: {sampled.fault}"
         sample[filled : filled + len(sampled.descriptors)] = sampled.descriptors
         filled += len(sampled.descriptors)
     if not filled:
-        first = faults[0] if faults else Skipped("all of them", "nothing to describe")
-        what = f"no descriptor of any of {len(items)} pictures; {first.name}: {first.reason}"
-        raise DataError("pictures", what, "--min-contrast 0 uses patches without contrast too")
+        raise DataError("pictures", f"none of {len(items)} can be used", f"the first is {fault}")
+    check_words(sample[:filled], learning.words)
     books = []
     for words in learning.words:
         on_progress(f"learning {words} words", 0, 0)
@@ -101,31 +101,31 @@ def count_words(
     on_progress: OnProgress = lambda *_: None,
 ) -> Counts:
     X = [np.zeros((len(pictures), len(book.words)), book.counts_dtype) for book in books]
-    found = Counts([], X, [], Counter(), {}, "")
+    used, skipped = list[Picture](), list[Skipped]()
+    remarks: dict[str, tuple[str, ...]] = {}
     digest = hashlib.sha256()
-    results = workers.map(count_picture, pictures, (books, max_pixels), lambda _: LOST_COUNT)
+    results = workers.map(count_picture, pictures, (books, max_pixels), Counted([], fault=LOST))
     for done, (picture, counted) in enumerate(zip(pictures, results, strict=True)):
         on_progress("counting words", done + 1, len(pictures))
         if counted.fault is not None:
+            skipped.append(Skipped(picture.name, counted.fault))
             if strict:
-                raise unusable(picture, counted.fault)
-            found.skipped.append(Skipped(picture.name, counted.fault))
+                raise unusable(skipped[-1])
             continue
         for rows, row in zip(X, counted.counts, strict=True):
-            rows[len(found.pictures)] = row
-        found.pictures.append(picture)
-        found.remarks.update(counted.remarks)
+            rows[len(used)] = row
+        used.append(picture)
         if counted.remarks:
-            found.remarked[picture.name] = counted.remarks
+            remarks[picture.name] = counted.remarks
         digest.update(f"{counted.sha256}  {picture.name}\n".encode())
-    n = len(found.pictures)
-    return Counts(
-        found.pictures, [rows[:n] for rows in X], found.skipped, found.remarks, found.remarked, digest.hexdigest()
-    )
+    if not used:
+        first = f"the first is {skipped[0].name}: {skipped[0].reason}"
+        raise DataError("pictures", f"none of {len(pictures)} can be used", first)
+    return Counts(used, [rows[: len(used)] for rows in X], skipped, remarks, digest.hexdigest())
 
 
-def unusable(picture: Picture, fault: str) -> DataError:
-    return DataError(picture.name, fault, "mend or remove it, or leave out --strict")
+def unusable(one: Skipped) -> DataError:
+    return DataError(one.name, one.reason, "mend or remove it, or leave out --strict")
 
 
 # One picture: called in workers
@@ -133,11 +133,13 @@ def unusable(picture: Picture, fault: str) -> DataError:
 
 def sample_picture(item: tuple[int, Picture, int], description: Description, max_pixels: int, seed: int) -> Sampled:
     number, picture, share = item
-    random = np.random.default_rng([seed, number])
     try:
-        with threads_for_blocks():
-            _, blocks = describe(picture, description, max_pixels)
-            return Sampled(draw(blocks, share, random))
+        with working():
+            decoded = decode(picture.path, Limits(description.max_size, max_pixels))
+            drawn = draw(describe(decoded.grey, description), share, np.random.default_rng([seed, number]))
+            if not len(drawn):
+                raise Unusable(nothing_found(decoded.grey, description))
+            return Sampled(drawn)
     except Unusable as fault:
         return Sampled(NOTHING, str(fault))
 
@@ -145,31 +147,40 @@ def sample_picture(item: tuple[int, Picture, int], description: Description, max
 def count_picture(picture: Picture, books: Sequence[Codebook], max_pixels: int) -> Counted:
     description = books[0].description
     try:
-        with threads_for_blocks():
-            decoded, blocks = describe(picture, description, max_pixels)
-            counts = count(blocks, books)
-        if not counts[0].any():
-            raise Unusable(nothing_found(decoded, description))
+        with working():
+            decoded = decode(picture.path, Limits(description.max_size, max_pixels))
+            counts = count(describe(decoded.grey, description), books)
+            if not counts[0].any():
+                raise Unusable(nothing_found(decoded.grey, description))
+            return Counted(counts, fingerprint(picture.path), decoded.remarks)
     except Unusable as fault:
         return Counted([], fault=str(fault))
-    return Counted(counts, decoded.sha256, decoded.remarks)
 
 
-def describe(picture: Picture, description: Description, max_pixels: int) -> tuple[Decoded, Iterator[Array]]:
+@contextmanager
+def working() -> Iterator[None]:
+    """One core for one picture, and faults that are its own."""
+    cv2.setNumThreads(1)
+    try:
+        with threads_for_blocks():
+            yield
+    except (MemoryError, cv2.error) as fault:  # OpenCV's own word for the former
+        raise undecodable(fault) from None
+
+
+def describe(grey: Array, description: Description) -> Iterator[Array]:
     """The descriptors of a picture, some at a time."""
-    cv2.setNumThreads(1)  # the cores are for other pictures
-    decoded = decode(picture.path, Limits(description.max_size, max_pixels))
     if description.detector == "keypoints":
-        blocks = sift.at_keypoints(decoded.grey)
-    elif min(decoded.grey.shape) < sift.SMALLEST:
-        raise Unusable(nothing_found(decoded, description))
+        blocks = sift.at_keypoints(grey)
+    elif min(grey.shape) < sift.SMALLEST:
+        return iter(())
     else:
-        blocks = sift.dense(decoded.grey, description.step, description.radii, description.min_contrast)
-    return decoded, map(sift.rooted, blocks) if description.root_sift else blocks
+        blocks = sift.dense(grey, description.step, description.radii, description.min_contrast)
+    return map(sift.rooted, blocks) if description.root_sift else blocks
 
 
-def nothing_found(decoded: Decoded, description: Description) -> str:
-    height, width = decoded.grey.shape
+def nothing_found(grey: Array, description: Description) -> str:
+    height, width = grey.shape
     size = f"{width} x {height} pixels"
     if description.detector == "keypoints":
         return f"no keypoints in its {size}"
@@ -179,5 +190,3 @@ def nothing_found(decoded: Decoded, description: Description) -> str:
 
 
 NOTHING = np.empty((0, sift.LENGTH), np.float32)
-LOST_SAMPLE = Sampled(NOTHING, LOST)
-LOST_COUNT = Counted([], fault=LOST)

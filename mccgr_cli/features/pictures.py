@@ -11,14 +11,14 @@ import hashlib
 import os
 import stat
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO
 
 import cv2
 import numpy as np
-from PIL import Image, ImageOps, UnidentifiedImageError
+from PIL import Image, UnidentifiedImageError
 
 from mccgr_cli.blocks import Array
 from mccgr_cli.errors import DataError
@@ -30,9 +30,16 @@ SUFFIXES = (
     *(".jpg", ".jpeg", ".jpe", ".jfif", ".png", ".apng", ".tif", ".tiff", ".bmp", ".dib", ".gif", ".webp"),
     *(".ppm", ".pgm", ".pbm", ".pnm", ".jp2", ".j2k", ".jpx"),
 )
-HASH_BYTES = 1 << 20
-ORIENTATION = 0x0112  # of EXIF
-UPRIGHT = 1
+ORIENTATION = 0x0112  # a tag of EXIF; by its values, how to turn what is stored
+TURNS: dict[int, Callable[[Array], Array]] = {
+    2: np.fliplr,
+    3: lambda stored: stored[::-1, ::-1],
+    4: np.flipud,
+    5: np.transpose,
+    6: lambda stored: np.rot90(stored, -1),
+    7: lambda stored: stored[::-1, ::-1].T,
+    8: np.rot90,
+}
 
 
 @dataclass(frozen=True)
@@ -78,12 +85,9 @@ def find(folder: str, labelled: bool = True) -> Collection:
     if not found.pictures:
         held = f"{counted(found.ignored, 'file')}, none a picture by its name" if found.ignored else "no picture in it"
         raise DataError(folder, held, f"mccgr reads {' '.join(SUFFIXES)}")
-    loose = sum(picture.label is None for picture in found.pictures)
-    if labelled and 0 < loose < len(found.pictures):
-        what = f"{counted(loose, 'picture')} beside folders with {len(found.pictures) - loose}"
-        raise DataError(folder, what, "move them into a folder of their own, or give --no-labels")
-    if labelled and not loose:
-        used = {picture.label for picture in found.pictures}
+    check_labels(found.pictures, folder)
+    used = {picture.label for picture in found.pictures}
+    if None not in used:
         found.empty = [
             text_of(f.name) for f in sorted(root.iterdir()) if is_category(f) and text_of(f.name) not in used
         ]
@@ -99,6 +103,7 @@ def walk(root: Path, below: Path, found: Collection, above: tuple[tuple[int, int
     try:
         status = (root / below).stat()
         names = sorted(path.name for path in (root / below).iterdir())
+        folders = {name for name in names if (root / below / name).is_dir()}
     except OSError as fault:
         found.skipped.append(Skipped(text_of(below.as_posix()), fault_of(fault)))
         return
@@ -110,7 +115,7 @@ def walk(root: Path, below: Path, found: Collection, above: tuple[tuple[int, int
         if name.startswith("."):  # hidden, and what macOS leaves beside each file
             continue
         path = below / name
-        if (root / path).is_dir():
+        if name in folders:
             yield from walk(root, path, found, (*above, own))
         elif path.suffix.lower() in SUFFIXES:
             yield path
@@ -121,21 +126,29 @@ def walk(root: Path, below: Path, found: Collection, above: tuple[tuple[int, int
 def from_list(content: bytes, labelled: bool = True) -> Collection:
     """The pictures on a list: one a line, or between zero bytes as ``find -print0`` writes them.
 
-    Where they lie in several folders, the folder of each is its label.
+    The folders in the one folder that all of them lie in are the categories, as if that were given.
     """
-    separator = b"\0" if b"\0" in content else b"\n"
-    paths = [Path(os.fsdecode(line)) for line in content.split(separator) if line.strip()]
-    if separator == b"\n":
-        paths = [Path(str(path).rstrip("\r")) for path in paths]
+    separator, ending = (b"\0", b"") if b"\0" in content else (b"\n", b"\r")
+    paths = [os.fsdecode(line.rstrip(ending)) for line in content.split(separator) if line.strip()]
     if not paths:
         raise DataError("standard input", "a list of no pictures", "the command before the pipe may have failed")
-    several = labelled and len({path.parent for path in paths}) > 1
-    return Collection(
-        [
-            Picture(str(path), text_of(path.as_posix()), text_of(path.absolute().parent.name) if several else None)
-            for path in paths
-        ]
-    )
+    folders = [os.path.dirname(os.path.abspath(path)) for path in paths]  # noqa: PTH100, PTH120 - of any bytes
+    common = Path(os.path.commonpath(folders))
+    labels = [next(iter(Path(folder).relative_to(common).parts), None) if labelled else None for folder in folders]
+    pictures = [
+        Picture(path, text_of(path), None if label is None else text_of(label))
+        for path, label in zip(paths, labels, strict=True)
+    ]
+    check_labels(pictures, "standard input")
+    return Collection(pictures)
+
+
+def check_labels(pictures: Sequence[Picture], where: str) -> None:
+    """Refuse pictures with and without labels together."""
+    loose = sum(picture.label is None for picture in pictures)
+    if 0 < loose < len(pictures):
+        what = f"{counted(loose, 'picture')} beside folders with {len(pictures) - loose}"
+        raise DataError(where, what, "move them into a folder of their own, or give --no-labels")
 
 
 def text_of(name: str) -> str:
@@ -169,7 +182,6 @@ class Limits:
 @dataclass(frozen=True)
 class Decoded:
     grey: Array  # (height, width) float32, 0 to 255
-    sha256: str  # of the file
     remarks: tuple[str, ...]  # on how it was converted
 
 
@@ -178,11 +190,18 @@ def decode(path: str, limits: Limits) -> Decoded:
         if not stat.S_ISREG(os.stat(path).st_mode):  # noqa: PTH116 - a pipe would block
             raise Unusable("not a regular file")
         with open(path, "rb") as file, without_pillows_caution():  # noqa: PTH123
-            digest = hash_file(file)
-            grey, remarks = decode_stream(file, limits)
+            return decode_stream(file, limits)
     except (OSError, UnicodeError, ValueError) as fault:
         raise Unusable(fault_of(fault)) from None
-    return Decoded(grey, digest, remarks)
+
+
+def fingerprint(path: str) -> str:
+    """The SHA-256 of a file."""
+    try:
+        with open(path, "rb") as file:  # noqa: PTH123
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError as fault:
+        raise Unusable(fault_of(fault)) from None
 
 
 @contextlib.contextmanager
@@ -198,7 +217,7 @@ def without_pillows_caution() -> Iterator[None]:
         Image.MAX_IMAGE_PIXELS = before
 
 
-def decode_stream(file: BinaryIO, limits: Limits) -> tuple[Array, tuple[str, ...]]:
+def decode_stream(file: BinaryIO, limits: Limits) -> Decoded:
     try:
         image = Image.open(file, formats=FORMATS)
     except UnidentifiedImageError:
@@ -212,33 +231,38 @@ def decode_stream(file: BinaryIO, limits: Limits) -> tuple[Array, tuple[str, ...
             allowed = f"more than --max-pixels {limits.max_pixels}"
             raise Unusable(f"{width} x {height} pixels are {allowed}")
         try:
-            shrink = min(1.0, limits.max_size / max(width, height)) if limits.max_size else 1.0
-            grey, remarks = grey_values(image, shrink)
+            return upright(image, limits.max_size)
         except Unusable:
             raise
         except Exception as fault:  # the same, and MemoryError
             raise undecodable(fault) from None
-    if shrink < 1:
-        size = (max(1, round(width * shrink)), max(1, round(height * shrink)))
-        turned = grey.shape[0] > grey.shape[1] if width > height else grey.shape[0] < grey.shape[1]
-        grey = cv2.resize(grey, size[::-1] if turned else size, interpolation=cv2.INTER_AREA)
-        remarks += ("scaled down to --max-size",)
-    return grey, remarks
 
 
-def grey_values(image: Image.Image, shrink: float) -> tuple[Array, tuple[str, ...]]:
-    """Shades of grey from 0 to 255, upright, and remarks on what had to be converted."""
-    remarks: list[str] = []
+def upright(image: Image.Image, max_size: int) -> Decoded:
+    """Shades of grey, turned and scaled."""
+    shrink = min(1.0, max_size / max(image.size)) if max_size else 1.0
     if image.format in ("JPEG", "MPO") and image.mode in ("L", "RGB"):
         # the decoder's own grey, and its own way to a smaller picture, which is many times faster
-        image.draft("L", (int(image.width * shrink), int(image.height * shrink)))
-    orientation = orientation_of(image)
-    if orientation != UPRIGHT:
-        ImageOps.exif_transpose(image, in_place=True)
+        image.draft("L", (max(1, int(image.width * shrink)), max(1, int(image.height * shrink))))
+    image.load()
+    orientation = orientation_of(image)  # asked now, as Pillow turns TIFF by itself when it loads it
+    grey, remarks = grey_values(image)
+    if orientation in TURNS:
         remarks.append("turned as its EXIF says")
+        grey = np.ascontiguousarray(TURNS[orientation](grey))
+    if shrink < 1:
+        remarks.append("scaled down to --max-size")
+        shrink = max_size / max(grey.shape)
+        size = [max(1, round(length * shrink)) for length in reversed(grey.shape)]
+        grey = cv2.resize(grey, size, interpolation=cv2.INTER_AREA)
+    return Decoded(grey, tuple(remarks))
+
+
+def grey_values(image: Image.Image) -> tuple[Array, list[str]]:
+    """Shades of grey from 0 to 255, and remarks on what had to be converted."""
+    remarks: list[str] = []
     if image.mode.startswith("I") or image.mode == "F":
-        remarks.append("scaled from more than 8 bits")
-        return deep_values(image), tuple(remarks)
+        return deep_values(image), ["scaled from more than 8 bits"]
     alpha = None
     if image.mode == "CMYK":
         remarks.append("converted from CMYK")
@@ -252,7 +276,7 @@ def grey_values(image: Image.Image, shrink: float) -> tuple[Array, tuple[str, ..
     if alpha is not None and alpha.min() < 1:
         remarks.append("laid on white where transparent")
         grey = alpha * grey + (1 - alpha) * 255
-    return grey, tuple(remarks)
+    return grey, remarks
 
 
 def deep_values(image: Image.Image) -> Array:
@@ -267,24 +291,16 @@ def deep_values(image: Image.Image) -> Array:
 
 def orientation_of(image: Image.Image) -> int:
     try:
-        return int(image.getexif().get(ORIENTATION, UPRIGHT))
+        return int(image.getexif().get(ORIENTATION, 1))
     except Exception:  # damaged metadata do not make a picture useless
-        return UPRIGHT
+        return 1
 
 
 def undecodable(fault: BaseException) -> Unusable:
-    if isinstance(fault, MemoryError):
+    if isinstance(fault, MemoryError) or "nsufficient memory" in str(fault):  # as OpenCV says it
         return Unusable("needs more memory than there is")
     reason = str(fault).strip() or type(fault).__name__
     return Unusable(f"cannot be decoded: {reason[0].lower()}{reason[1:]}")
-
-
-def hash_file(file: BinaryIO) -> str:
-    digest = hashlib.sha256()
-    while chunk := file.read(HASH_BYTES):
-        digest.update(chunk)
-    file.seek(0)
-    return digest.hexdigest()
 
 
 def fault_of(fault: Exception) -> str:

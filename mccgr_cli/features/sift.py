@@ -156,7 +156,6 @@ def rooted(descriptors: Array) -> Array:
 
 def at_keypoints(grey: Array) -> Iterator[Array]:
     """Descriptors at the keypoints that OpenCV's SIFT detects, turned along their gradients."""
-    cv2.setNumThreads(1)
     detector: Any = cv2.SIFT.create()
     _, found = detector.detectAndCompute(np.rint(grey).astype(np.uint8), None)
     if found is not None:

@@ -162,11 +162,15 @@ def opened(typed: str) -> Iterator[Source]:
 
 def split_inner(typed: str) -> tuple[str, str | None]:
     """``PATH::INNER`` into its parts, unless a file is really called so."""
-    if not typed:
-        raise DataError("''", "no file name", "the command that should give it may have failed")
+    require_name(typed)
     location, separator, inner = typed.rpartition("::")
     with accessing(typed):
         return (typed, None) if not separator or Path(typed).exists() else (location, inner or None)
+
+
+def require_name(typed: str) -> None:
+    if not typed:
+        raise DataError("''", "no file name", "the command that should give it may have failed")
 
 
 @contextmanager
