@@ -16,13 +16,11 @@ import traceback
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from multiprocessing import connection, resource_tracker
-from multiprocessing.process import BaseProcess
 from types import TracebackType
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, TypeVar
 
 from mccgr_cli.errors import MccgrError
 
-Pipe: TypeAlias = Any  # a Connection, or what Windows has instead
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
@@ -39,8 +37,7 @@ class Workers:
 
     def __init__(self, jobs: int) -> None:
         self.jobs = jobs
-        self._workers: dict[Pipe, BaseProcess] = {}
-        self._started: set[Pipe] = set()  # those that have been heard of
+        self._workers: list[Worker] = []
 
     def __enter__(self) -> Workers:
         return self
@@ -48,8 +45,8 @@ class Workers:
     def __exit__(
         self, kind: type[BaseException] | None, fault: BaseException | None, trace: TracebackType | None
     ) -> None:
-        for pipe in list(self._workers):
-            self._remove(pipe)
+        for worker in self._workers:
+            worker.end()
 
     def map(
         self, function: Callable[..., Result], items: Iterable[Item], shared: Sequence[Any], lost: Result
@@ -62,85 +59,92 @@ class Workers:
             for item in items:
                 yield function(item, *shared)
             return
-        while len(self._workers) < self.jobs:
-            self._add()
+        work = (function, shared)
         coming = enumerate(items)
-        idle, told = deque(self._workers), set[Pipe]()
-        busy: dict[Pipe, tuple[int, Item]] = {}
         again: deque[tuple[int, Item]] = deque()  # a process died with these, perhaps not of them: to be tried again
+        suspects: set[int] = set()
         done: dict[int, Result] = {}
-        turn, suspects = 0, set[int]()
+        turn = 0
         try:
             while True:
-                room = min(len(idle), self.jobs * AHEAD - len(done) - len(busy))
-                while again and idle:
-                    self._give(idle.popleft(), again.popleft(), (function, shared), busy, told)
-                for numbered in itertools.islice(coming, min(room, len(idle))):
-                    self._give(idle.popleft(), numbered, (function, shared), busy, told)
+                self._workers += [Worker() for _ in range(self.jobs - len(self._workers))]
+                idle = [worker for worker in self._workers if worker.task is None]
+                room = self.jobs * AHEAD - len(done) - (self.jobs - len(idle))
+                tasks = itertools.chain(take(again), itertools.islice(coming, max(0, room)))
+                for worker, task in zip(idle, tasks, strict=False):
+                    worker.give(task, work)
+                busy: list[Any] = [worker for worker in self._workers if worker.task is not None]
                 if not busy:
                     return
-                ready: list[Pipe] = connection.wait(list(busy))
-                for pipe in ready:
+                ready: list[Any] = connection.wait(busy)
+                for worker in ready:
+                    number, item = worker.task
                     try:
-                        reply = pipe.recv()
+                        finished, result = worker.reply()
                     except (EOFError, ConnectionError):
-                        number, item = busy.pop(pipe)
-                        self._replace(pipe, idle)
+                        self._workers.remove(worker)
+                        worker.end()
+                        if not worker.started:
+                            what = "end before they have started"
+                            raise MccgrError("worker processes", what, "work without them: --jobs 0") from None
                         if number in suspects:
                             done[number] = lost
                         else:
                             suspects.add(number)
                             again.append((number, item))
                         continue
-                    self._started.add(pipe)
-                    if reply is None:  # it has only just started
-                        continue
-                    number, _ = busy.pop(pipe)
-                    idle.append(pipe)
-                    done[number] = outcome(reply)
+                    if finished:
+                        done[number] = result
                 while turn in done:
                     yield done.pop(turn)
                     turn += 1
         finally:
-            for pipe in busy:  # what they are about is not wanted any more
-                self._remove(pipe)
+            for worker in [worker for worker in self._workers if worker.task is not None]:
+                self._workers.remove(worker)  # what it is about is not wanted any more
+                worker.end()
 
-    def _give(
-        self,
-        pipe: Pipe,
-        numbered: tuple[int, Item],
-        work: tuple[Callable[..., Any], Sequence[Any]],
-        busy: dict[Pipe, tuple[int, Item]],
-        told: set[Pipe],
-    ) -> None:
-        busy[pipe] = numbered
-        with contextlib.suppress(ConnectionError):  # it died while it was idle, which shows when its reply is awaited
-            pipe.send((None if pipe in told else work, numbered[1]))
-        told.add(pipe)
 
-    def _add(self) -> Pipe:
+def take(queue: deque[Item]) -> Iterator[Item]:
+    """What is in a queue, each when it is asked for."""
+    while queue:
+        yield queue.popleft()
+
+
+class Worker:
+    """One process, and the pipe to it."""
+
+    def __init__(self) -> None:
         context = multiprocessing.get_context("spawn")  # a fork would copy the locks of threads that it does not copy
-        ours, theirs = context.Pipe()
-        process = context.Process(target=serve, args=(theirs,), daemon=True)
+        self.pipe, theirs = context.Pipe()
+        self.process = context.Process(target=serve, args=(theirs,), daemon=True)
+        self.started = False  # whether it has been heard of
+        self.task: Any = None  # the number of the item that it works on, and the item
+        self.work: Any = None  # the function that it knows, and what this shares
         with interrupts_kept_from_children():
-            process.start()
+            self.process.start()
         theirs.close()
-        self._workers[ours] = process
-        return ours
 
-    def _replace(self, pipe: Pipe, idle: deque[Pipe]) -> None:
-        started = pipe in self._started
-        self._remove(pipe)
-        if not started:
-            raise MccgrError("worker processes", "end before they have started", "work without them: --jobs 0")
-        idle.append(self._add())
+    def fileno(self) -> int:
+        return self.pipe.fileno()
 
-    def _remove(self, pipe: Pipe) -> None:
-        process = self._workers.pop(pipe)
-        self._started.discard(pipe)
-        pipe.close()
-        process.kill()
-        process.join()
+    def give(self, task: tuple[int, Any], work: tuple[Callable[..., Any], Sequence[Any]]) -> None:
+        with contextlib.suppress(ConnectionError):  # it died while it was idle, which shows when its reply is awaited
+            self.pipe.send((None if self.work is work else work, task[1]))
+        self.task, self.work = task, work
+
+    def reply(self) -> tuple[bool, Any]:
+        """Whether it has finished what it was given, and the result."""
+        answer = self.pipe.recv()
+        if not self.started:
+            self.started = True
+            return False, None
+        self.task = None
+        return True, outcome(answer)
+
+    def end(self) -> None:
+        self.pipe.close()
+        self.process.kill()
+        self.process.join()
 
 
 def outcome(reply: tuple[bool, Any]) -> Any:
@@ -151,7 +155,7 @@ def outcome(reply: tuple[bool, Any]) -> Any:
     return result
 
 
-def serve(pipe: Pipe) -> None:
+def serve(pipe: Any) -> None:
     """What a worker does: say that it is there, then work on items, until its owner has gone."""
     function: Callable[..., Any] | None = None
     shared: Sequence[Any] = ()

@@ -3,7 +3,7 @@
 textures.h5 counts how often each local binary pattern occurs in each picture; textures_noisy.h5 has 24 further
 features that are nothing but uniform noise.
 
-Run it as ``python sample_data/make_textures.py`` with mccgr and Pillow installed.
+Run it as ``python sample_data/make_textures.py`` with mccgr installed.
 
 A local binary pattern (Ojala et al. 2002) says which of the eight pixels around a pixel are at least as bright
 as it is. Patterns that change between dark and bright at most twice around the circle are counted one by one,
