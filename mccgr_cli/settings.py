@@ -13,6 +13,7 @@ SYMMETRIES = ("union", "mutual")
 METRICS = ("euclidean", "cosine")
 ASSIGNMENTS = ("kmeans", "max")
 DETECTORS = ("dense", "keypoints")
+LARGEST_RADIUS = 10_000
 
 # What a history records of every iteration, and the weight below which a feature counts as silenced.
 HISTORY = ("objective", "data", "graph", "sigma", "seconds")

@@ -63,7 +63,6 @@ def words_contents(
 def read_codebook(given: Loaded) -> Codebook:
     """The words in a file of ``mccgr extract``, and how they describe."""
     from mccgr_cli.features.codebook import Codebook
-    from mccgr_cli.features.sift import LENGTH
 
     contents = given.contents
     if "codebook" not in contents:
@@ -73,7 +72,7 @@ def read_codebook(given: Loaded) -> Codebook:
     try:
         described = Description(**{**stored, "radii": tuple(stored["radii"] or ())})
         book = Codebook(contents["codebook"].astype(np.float32), described, contents.attributes.get("soft_width", 0.0))
-        whole = book.words.shape[1] == LENGTH and book.sha256() == contents.attributes.get("codebook_sha256")
+        whole = book.is_sound() and book.sha256() == contents.attributes.get("codebook_sha256")
     except (TypeError, ValueError):  # attributes of another type
         raise damaged from None
     if not whole:

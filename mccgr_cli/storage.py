@@ -22,6 +22,8 @@ def check_destination(path: Path, overwrite: bool) -> None:
             raise OutputError(str(path), "is a folder", "name a file in it with -o")
         if not path.parent.is_dir():
             raise OutputError(str(path), f"there is no folder {path.parent}", "make it first")
+        if not os.access(path.parent, os.W_OK | os.X_OK):
+            raise OutputError(str(path), f"no leave to write to the folder {path.parent}", REMEDIES[errno.EACCES])
         if os.path.lexists(path):
             if not overwrite:
                 raise already_there(path)
@@ -42,7 +44,7 @@ def write_files(
         check_destination(path, overwrite)
         with writing(str(path)):
             target = path.resolve()  # what a link leads to is replaced, not the link
-        staged.append((path, target.with_name(f".{target.name}.{secrets.token_hex(4)}.tmp"), target))
+        staged.append((path, target.with_name(f".{target.name[:50]}.{secrets.token_hex(4)}.tmp"), target))
     try:
         for path, temporary, _ in staged:
             with writing(str(path)):

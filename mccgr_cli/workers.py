@@ -81,12 +81,11 @@ class Workers:
                     number, item = worker.task
                     try:
                         finished, result = worker.reply()
-                    except (EOFError, ConnectionError):
+                    except (EOFError, OSError):
                         self._workers.remove(worker)
                         worker.end()
                         if not worker.started:
-                            what = "end before they have started"
-                            raise MccgrError("worker processes", what, "work without them: --jobs 0") from None
+                            raise cannot_start("they end as they begin") from None
                         if number in suspects:
                             done[number] = lost
                         else:
@@ -115,13 +114,16 @@ class Worker:
 
     def __init__(self) -> None:
         context = multiprocessing.get_context("spawn")  # a fork would copy the locks of threads that it does not copy
-        self.pipe, theirs = context.Pipe()
-        self.process = context.Process(target=serve, args=(theirs,), daemon=True)
         self.started = False  # whether it has been heard of
         self.task: Any = None  # the number of the item that it works on, and the item
         self.work: Any = None  # the function that it knows, and what this shares
-        with interrupts_kept_from_children():
-            self.process.start()
+        try:
+            self.pipe, theirs = context.Pipe()
+            self.process = context.Process(target=serve, args=(theirs,), daemon=True)
+            with interrupts_kept_from_children():
+                self.process.start()
+        except OSError as fault:  # too many processes or files, or no folder to be in
+            raise cannot_start((fault.strerror or str(fault)).lower()) from None
         theirs.close()
 
     def fileno(self) -> int:
@@ -147,6 +149,10 @@ class Worker:
         self.process.join()
 
 
+def cannot_start(why: str) -> MccgrError:
+    return MccgrError("worker processes", f"cannot be started: {why}", "give fewer --jobs; 0 does without any")
+
+
 def outcome(reply: tuple[bool, Any]) -> Any:
     """What a worker's function returned; if it raised, a bug of this process too."""
     succeeded, result = reply
@@ -160,6 +166,7 @@ def serve(pipe: Any) -> None:
     function: Callable[..., Any] | None = None
     shared: Sequence[Any] = ()
     with contextlib.suppress(EOFError, ConnectionError):
+        silence_libraries()
         pipe.send(None)
         while True:
             work, item = pipe.recv()
@@ -171,6 +178,13 @@ def serve(pipe: Any) -> None:
             except Exception:
                 reply = (False, traceback.format_exc())
             pipe.send(reply)
+
+
+def silence_libraries() -> None:
+    """What decoders of other languages write to stderr themselves names no file, and drowns what does."""
+    nothing = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nothing, 2)
+    os.close(nothing)
 
 
 @contextlib.contextmanager

@@ -196,6 +196,22 @@ def test_words_of_another_codebook_are_not_taken_for_these(mccgr, refused, folde
     assert "no feature 'word 0 (" in message
 
 
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("step", 0), ("step", 2.5), ("radii", [0]), ("detector", "xx"), ("soft_width", float("nan")), ("max_size", -1)],
+)
+def test_a_codebook_that_somebody_made_up(refused, mccgr, folder, tmp_path, name, value):
+    mccgr("extract", folder, *QUICK, "-o", tmp_path / "B.h5")
+    with h5py.File(tmp_path / "B.h5", "a") as file:
+        file.attrs[name] = value
+        stored = {key: file.attrs[key] for key in Description.__dataclass_fields__}
+        stored = {key: item.tolist() if hasattr(item, "tolist") else item for key, item in stored.items()}
+        made_up = Description(**{**stored, "radii": tuple(stored["radii"])})
+        width = float(file.attrs["soft_width"])
+        file.attrs["codebook_sha256"] = Codebook(file["codebook"][()], made_up, width).sha256()
+    assert "its codebook is damaged or was changed" in refused("extract", folder, "--codebook", tmp_path / "B.h5")
+
+
 def test_the_history_of_words_that_were_learnt_before(mccgr, folder, tmp_path):
     mccgr("extract", folder, *QUICK, "-o", tmp_path / "X.h5")
     mccgr("extract", folder, "--codebook", tmp_path / "X.h5", "--jobs", 0, "-o", tmp_path / "Y.h5")
@@ -258,7 +274,7 @@ def test_bad_pictures_are_named_and_the_rest_goes_on(mccgr, folder, tmp_path, jo
         "fine/flat.png": "no patch of its 40 x 40 pixels has --min-contrast 1",
         "fine/bomb.png": "30000 x 30000 pixels are more than --max-pixels",
         "fine/loop.jpg": "cannot be read: too many levels of symbolic links",
-        "fine/up": "a link to a folder that it lies in",
+        "fine/up": "a link to the folder that it lies in",
         "fine/new\\nline.jpg": "empty file",
     }
     lines = outcome.stderr.splitlines()
@@ -291,8 +307,8 @@ def test_odd_but_good_pictures_are_used_and_counted(mccgr, folder, tmp_path):
     assert "1 picture converted from CMYK" in lines
     assert "1 picture laid on white where transparent" in lines
     assert "1 picture scaled from more than 8 bits" in lines
-    assert "1 picture turned as its EXIF says" in lines
-    assert "fine/turned.jpg: turned as its EXIF says" in lines
+    assert "1 picture turned as EXIF says" in lines
+    assert "fine/turned.jpg: turned as EXIF says" in lines
     assert "pictures: 14 used, all of them" in lines
     assert "fine/Größe 大 '\".png" in names_in(tmp_path / "X.h5")
 
@@ -311,6 +327,38 @@ def test_a_category_of_which_nothing_is_left_is_named(mccgr, folder, tmp_path):
     assert "fine: none of its pictures can be used" in outcome.stderr.splitlines()
     with h5py.File(tmp_path / "X.h5") as file:
         assert list(file["label_names"].asstr()) == ["coarse"]
+
+
+def test_no_picture_is_written_over(refused, folder, tmp_path):
+    one = folder / "fine" / "0.png"
+    content = one.read_bytes()
+    listed = "\n".join(str(path) for path in folder.glob("*/*")).encode()
+    for source, stdin in ((folder, None), (one, None), ("-", listed)):
+        message = refused("extract", source, *QUICK, "-q", "--overwrite", "-o", one, stdin=stdin)
+        assert message == f"{one}: is also an input; choose another name with -o"
+    assert one.read_bytes() == content
+
+
+def test_without_a_standard_output_the_file_is_written_all_the_same(folder):
+    command = f"{sys.executable} -m mccgr_cli extract {folder} --words 6 --jobs 0 >&-"
+    done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.splitlines()[-1] == f"wrote {folder}.h5"
+    assert folder.with_suffix(".h5").exists()
+
+
+@pytest.mark.parametrize("jobs", [0, 2])
+def test_a_current_folder_that_has_gone(folder, tmp_path, jobs):
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    listed = "\n".join(str(path) for path in folder.glob("*/*"))
+    command = f"cd {gone}; rmdir {gone}; {sys.executable} -m mccgr_cli extract - --words 6 --jobs {jobs}"
+    script = ["sh", "-c", f"{command} -o {tmp_path}/X.h5"]
+    done = subprocess.run(script, input=listed, capture_output=True, text=True, check=False)
+    assert "Traceback" not in done.stderr
+    assert done.returncode == (1 if jobs else 0), done.stderr
+    if jobs:
+        assert done.stderr.startswith("worker processes: cannot be started: no such file or directory; ")
 
 
 def test_strict_makes_a_bad_picture_an_error(refused, folder, tmp_path):
@@ -356,6 +404,10 @@ def test_more_words_than_descriptors(refused, mccgr, folder, tmp_path):
         ("--radii", "4,,8", "'' is not a valid integer"),
         ("--radii", "1", "1 is not in the range"),
         ("--step", "0", "0 is not in the range"),
+        ("--step", "1" + 24 * "0", "is not in the range"),
+        ("--sample", "1" + 24 * "0", "is not in the range"),
+        ("--max-size", "1" + 24 * "0", "is not in the range"),
+        ("--radii", ",".join(map(str, range(2, 200))), "more than 100 numbers"),
         ("--jobs", "-1", "-1 is not in the range"),
         ("--radii", "100000", "100000 is not in the range"),
         ("--min-contrast", "-1", "-1.0 is not in the range"),

@@ -7,6 +7,7 @@ import io
 import os
 import struct
 import zlib
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -106,9 +107,19 @@ def test_pictures_stand_as_their_exif_says(tmp_path, orientation, suffix):
         standing = np.asarray(ImageOps.exif_transpose(image).convert("L"), dtype=np.float32)
     assert np.abs(decoded(path).grey - standing).mean() < 2
     if suffix != "tif":  # which Pillow turns without a word
-        assert decoded(path).remarks == (("turned as its EXIF says",) if 2 <= orientation <= 8 else ())
+        assert decoded(path).remarks == (("turned as EXIF says",) if 2 <= orientation <= 8 else ())
     small = decoded(path, Limits(max_size=32, max_pixels=10**6)).grey
     assert small.shape == ((32, 24) if standing.shape == (64, 48) else (24, 32))
+
+
+@pytest.mark.parametrize("suffix", ["gif", "png", "webp", "tif"])
+def test_of_several_frames_the_first_is_used(tmp_path, suffix):
+    frames = [Image.fromarray(grainy(3.0, seed)) for seed in range(3)]
+    options = {"webp": {"lossless": True}}.get(suffix, {})
+    frames[0].save(tmp_path / f"a.{suffix}", save_all=True, append_images=frames[1:], **options)
+    found = decoded(tmp_path / f"a.{suffix}")
+    np.testing.assert_allclose(found.grey, GREY, atol=1)
+    assert found.remarks == ("shown by its first frame",)
 
 
 def test_damaged_exif_does_not_matter(tmp_path):
@@ -128,6 +139,19 @@ def test_large_pictures_are_scaled_down(tmp_path, suffix):
     assert np.abs(small.grey - grainy(3.0, 0, (60, 90))).mean() < 6
     assert small.remarks == ("scaled down to --max-size",)
     assert decoded(path, Limits(max_size=0, max_pixels=10**6)).grey.shape == (600, 900)
+
+
+@pytest.mark.parametrize("mode", ["RGB", "RGBA", "P", "L", "1", "I;16", "F", "CMYK"])
+def test_large_pictures_of_any_kind_are_scaled_down(tmp_path, mode):
+    big = np.kron(grainy(3.0, 0, (60, 90)), np.ones((10, 10), np.uint8))
+    if mode == "I;16":
+        image = Image.fromarray(big.astype(np.uint16) * 257)
+    else:
+        image = Image.fromarray(big).convert("RGB" if mode in ("CMYK", "RGBA") else "L").convert(mode)
+    image.save(tmp_path / "a.tif")
+    small = decoded(tmp_path / "a.tif", Limits(max_size=90, max_pixels=10**6)).grey
+    assert small.shape == (60, 90)
+    assert np.abs(small - grainy(3.0, 0, (60, 90))).mean() < (20 if mode == "1" else 6)
 
 
 @pytest.mark.parametrize("suffix", ["jpg", "png"])
@@ -168,6 +192,17 @@ def test_truncated_files(tmp_path, suffix, part):
     content = path.read_bytes()
     path.write_bytes(content[: int(len(content) * part)])
     assert refused(path)
+
+
+@pytest.mark.parametrize("part", [0.3, 0.5, 0.7])
+def test_damaged_png(tmp_path, part):
+    """Which Pillow says only once, and may be asked before."""
+    path = save(tmp_path / "a.png", grainy(0.5, 0, (300, 300)))
+    content = bytearray(path.read_bytes())
+    place = int(len(content) * part)
+    content[place : place + 40] = bytes(byte ^ 255 for byte in content[place : place + 40])
+    path.write_bytes(content)
+    assert "data stream" in refused(path)
 
 
 def test_files_that_are_not_pictures(tmp_path):
@@ -280,8 +315,49 @@ def test_links_that_lead_in_a_circle_are_named(tmp_path):
     found = find(str(tmp_path))
     assert [picture.name for picture in found.pictures] == ["coarse/0.png", "fine/0.png"]
     assert [(one.name, one.reason) for one in found.skipped] == [
-        ("fine/back", "a link to a folder that it lies in"),
+        ("fine/back", "a link to the folder that it lies in"),
     ]
+
+
+def test_no_folder_is_read_twice(tmp_path):
+    """Folders with two links each to the next would otherwise make millions of paths out of thirty."""
+    save(tmp_path / "0" / "a.png", GREY)
+    for i in range(1, 30):
+        (tmp_path / str(i)).mkdir()
+        for link in "xy":
+            (tmp_path / str(i) / link).symlink_to(tmp_path / str(i - 1))
+    found = find(str(tmp_path))
+    assert [picture.name for picture in found.pictures] == ["0/a.png"]
+    assert "the same folder as 0" in {one.reason for one in found.skipped}
+
+
+def test_folders_within_folders_without_end(tmp_path):
+    make_folder(tmp_path, each=1)
+    deep = tmp_path / "fine"
+    for _ in range(150):
+        deep /= "d"
+        deep.mkdir()
+    save(deep / "a.png", GREY)
+    found = find(str(tmp_path))
+    assert len(found.pictures) == 2
+    assert [one.reason for one in found.skipped] == ["more than 100 folders deep"]
+
+
+def test_folders_whose_files_cannot_be_looked_at(tmp_path, monkeypatch):
+    make_folder(tmp_path, each=1)
+    is_dir = Path.is_dir
+
+    def forbidden(path):
+        if path.parent.name == "fine":
+            raise PermissionError(13, "Permission denied")
+        return is_dir(path)
+
+    monkeypatch.setattr(Path, "is_dir", forbidden)
+    found = find(str(tmp_path))
+    assert [picture.name for picture in found.pictures] == ["coarse/0.png"]
+    assert [(one.name, one.reason) for one in found.skipped] == [("fine", "cannot be read: permission denied")]
+    with pytest.raises(DataError, match="no picture can be reached"):
+        find(str(tmp_path / "fine"))
 
 
 def test_a_linked_category_is_followed(tmp_path):
@@ -320,7 +396,7 @@ def test_names_that_are_not_utf_8(tmp_path):
 
 
 def test_a_list_keeps_its_order_and_takes_folders_for_labels():
-    found = from_list(b"b/2.jpg\na/1.jpg\r\n\nb/0.jpg\n")
+    found = from_list(b"\xef\xbb\xbfb/2.jpg\na/1.jpg\r\n\nb/0.jpg\n")  # with what Windows puts before a text
     assert [(p.path, p.label) for p in found.pictures] == [("b/2.jpg", "b"), ("a/1.jpg", "a"), ("b/0.jpg", "b")]
     assert {p.label for p in from_list(b"b/2.jpg\na/1.jpg", labelled=False).pictures} == {None}
     assert {p.label for p in from_list(b"b/2.jpg\nb/1.jpg").pictures} == {None}

@@ -83,7 +83,10 @@ def test_workers_that_died_while_they_were_idle_are_replaced():
 
 def test_workers_that_cannot_start_are_an_error(monkeypatch):
     monkeypatch.setattr("mccgr_cli.workers.serve", os.close)  # of a pipe, which it cannot
-    with Workers(1) as workers, pytest.raises(MccgrError, match=r"end before they have started; .* --jobs 0"):
+    with (
+        Workers(1) as workers,
+        pytest.raises(MccgrError, match=r"cannot be started: they end .* --jobs"),
+    ):
         list(workers.map(double, range(5), (0,), "lost"))
 
 

@@ -36,7 +36,7 @@ MAX_PIXELS = 100_000_000
 @click.option("--strict", is_flag=True, help="Fail if any picture cannot be used.")
 @click.option(
     "--max-pixels",
-    type=click.IntRange(min=1),
+    type=click.IntRange(min=1, max=10**12),
     metavar="N",
     default=MAX_PIXELS,
     show_default=True,
@@ -83,6 +83,7 @@ def command(**given: Any) -> None:
     job = Job(given, "words", [str(words) for words in learning.words] if several else [""])
     books = [] if known is None else [stages.read_codebook(job.load(known, ("matrix",)))]
     collection = find_pictures(given, job)
+    job.spare(picture.path for picture in collection.pictures)
     pictures, shared = collection.pictures, (given["max_pixels"], given["strict"])
     jobs = usable_cores() if given["jobs"] is None else given["jobs"]
     with Workers(min(jobs, len(pictures))) as workers, job.reporter.counting("pictures") as on_progress:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -58,11 +59,18 @@ class Job:
         loaded = load(source, kinds=kinds, **{name: self.given[name] for name in about_matrix})
         main = next((name for name in ("X", "W", "A", "assignments") if name in loaded.contents), None)
         self.reporter.detail(f"read {loaded.name}: {main} {shape_of(loaded.contents[main])}" if main else loaded.name)
-        for path in () if self.to_stdout or source == "-" else self.paths:
-            if path.exists() and path.samefile(split_inner(source)[0]):
-                raise OutputError(str(path), "is also an input", "choose another name with -o")
+        if source != "-":
+            self.spare([split_inner(source)[0]])
         self.inputs.append(Input(loaded.name, loaded.sha256, loaded.contents.provenance))
         return loaded
+
+    def spare(self, inputs: Iterable[str]) -> None:
+        """Refuse to write over an input."""
+        there = [path for path in self.paths if not self.to_stdout and path.exists()]
+        if there:
+            for given, path in itertools.product(inputs, there):
+                if os.path.exists(given) and path.samefile(given):  # noqa: PTH110
+                    raise OutputError(str(path), "is also an input", "choose another name with -o")
 
     def write(self, *results: Contents) -> None:
         parameters = {name: value for name, value in self.given.items() if name not in MANNERS}
@@ -79,7 +87,7 @@ class Job:
         """The names of the files that were written, to whom they are of use."""
         stand()
         for path in self.paths:
-            if self.announce:
+            if self.announce and sys.stdout is not None:
                 show(str(path))
             else:
                 self.reporter.note(f"wrote {path}")
@@ -87,6 +95,8 @@ class Job:
 
 def show(text: str) -> None:
     """Print a result."""
+    if sys.stdout is None:
+        raise OutputError("standard output", "closed", "pipe it on or to a file")
     with writing("standard output"):
         click.echo(text)
         sys.stdout.flush()

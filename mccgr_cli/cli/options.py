@@ -13,6 +13,7 @@ from mccgr_cli.settings import (
     BANDWIDTHS,
     DETECTORS,
     INITS,
+    LARGEST_RADIUS,
     METHODS,
     METRICS,
     NORMALIZATIONS,
@@ -59,6 +60,9 @@ class Number(click.FloatRange):
         return number
 
 
+MOST_NUMBERS = 100
+
+
 class Numbers(click.ParamType):  # type: ignore[type-arg]
     """Whole numbers with commas between them, in the order given and each once."""
 
@@ -70,7 +74,10 @@ class Numbers(click.ParamType):  # type: ignore[type-arg]
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[int, ...]:
         if isinstance(value, tuple):
             return value
-        return tuple(dict.fromkeys(self.one.convert(part.strip(), param, ctx) for part in str(value).split(",")))
+        numbers = tuple(dict.fromkeys(self.one.convert(part.strip(), param, ctx) for part in str(value).split(",")))
+        if len(numbers) > MOST_NUMBERS:
+            self.fail(f"more than {MOST_NUMBERS} numbers", param, ctx)
+        return numbers
 
 
 def listed(numbers: tuple[int, ...]) -> str:
@@ -257,7 +264,7 @@ description = stack(
     ),
     click.option(
         "--step",
-        type=click.IntRange(min=1),
+        type=click.IntRange(min=1, max=1_000_000),
         metavar="PIXELS",
         default=Description.step,
         show_default=True,
@@ -265,7 +272,7 @@ description = stack(
     ),
     click.option(
         "--radii",
-        type=Numbers(min=2, max=10_000),
+        type=Numbers(min=2, max=LARGEST_RADIUS),
         metavar="PIXELS,...",
         default=listed(Description.radii),
         show_default=True,
@@ -281,7 +288,7 @@ description = stack(
     ),
     click.option(
         "--max-size",
-        type=click.IntRange(min=0),
+        type=click.IntRange(min=0, max=1_000_000),
         metavar="PIXELS",
         default=Description.max_size,
         show_default=True,
@@ -306,7 +313,7 @@ learning = stack(
     ),
     click.option(
         "--sample",
-        type=click.IntRange(min=1),
+        type=click.IntRange(min=1, max=10**9),
         metavar="N",
         default=Learning.sample,
         show_default=True,
@@ -314,7 +321,7 @@ learning = stack(
     ),
     click.option(
         "--descriptors-per-image",
-        type=click.IntRange(min=1),
+        type=click.IntRange(min=1, max=10**9),
         metavar="N",
         help="Draw at most so many from one picture.  [default: any number]",
     ),

@@ -66,6 +66,15 @@ def say(text: str) -> None:
         click.echo(one_line(text), err=True)
 
 
+def clock(seconds: float) -> str:
+    """
+    >>> clock(3.6), clock(100 * 3600)
+    ('00:00:04', '100:00:00')
+    """
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes // 60:02}:{minutes % 60:02}:{rest:02}"
+
+
 class Pace:
     """Speed and time left."""
 
@@ -86,7 +95,7 @@ class Pace:
         if not math.isnan(step.sigma):
             shown["sigma"] = f"{step.sigma:.4g}"
         shown["speed"] = f"{speed:.1f}/s"
-        shown["left"] = f"<{time.strftime('%H:%M:%S', time.gmtime(left))}"
+        shown["left"] = f"<{clock(left)}"
         return shown
 
 
@@ -120,8 +129,7 @@ class CountLines:
         elif total and now >= self.due and done < total:
             self.due = now + LINE_EVERY
             speed = done / (now - self.began)
-            left = time.strftime("%H:%M:%S", time.gmtime((total - done) / speed))
-            say(f"{doing}  {done}/{total} {self.unit}  {speed:.0f}/s  left {left}")
+            say(f"{doing}  {done}/{total} {self.unit}  {speed:.0f}/s  left {clock((total - done) / speed)}")
 
 
 @contextmanager

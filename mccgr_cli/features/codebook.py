@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 
@@ -13,7 +14,7 @@ from threadpoolctl import threadpool_limits
 from mccgr_cli.blocks import Array, chunks
 from mccgr_cli.errors import ParameterError
 from mccgr_cli.features.sift import LENGTH
-from mccgr_cli.settings import Description
+from mccgr_cli.settings import DETECTORS, LARGEST_RADIUS, Description
 
 BATCH = 4096  # descriptors at a time
 PASSES = 30  # over the sample, at most
@@ -30,6 +31,19 @@ class Codebook:
     words: Array  # (words, 128) float32
     description: Description
     width: float = 0.0  # sigma^2 of soft assignment
+
+    def is_sound(self) -> bool:
+        """Whether it is something that could have been learnt; files can say anything."""
+        chosen = self.description
+        numbers = (chosen.min_contrast, self.width)
+        return (
+            (chosen.detector in DETECTORS and chosen.step >= 1 and chosen.max_size >= 0)
+            and all(isinstance(number, int) for number in (chosen.step, chosen.max_size, *chosen.radii))
+            and (len(chosen.radii) > 0 and all(2 <= radius <= LARGEST_RADIUS for radius in chosen.radii))
+            and all(math.isfinite(number) and number >= 0 for number in numbers)
+            and (self.width > 0 or not chosen.soft)
+            and (self.words.shape[1] == LENGTH and bool(np.isfinite(self.words).all()))
+        )
 
     def sha256(self) -> str:
         description = {**asdict(self.description), "width": self.width}

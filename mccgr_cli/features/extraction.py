@@ -64,7 +64,7 @@ def learn_codebooks(
         what = f"{max(learning.words)} words out of {learning.sample} descriptors"
         raise ParameterError("--words", what, "give a larger --sample")
     items = [(i, pictures[i], share) for i, share in enumerate(quotas(len(pictures), learning)) if share]
-    sample = np.empty((sum(share for _, _, share in items), sift.LENGTH), np.float32)
+    sample = room_for(sum(share for _, _, share in items))
     filled, fault = 0, ""
     results = workers.map(sample_picture, items, (description, max_pixels, learning.seed), Sampled(NOTHING, LOST))
     for done, ((_, picture, _), sampled) in enumerate(zip(items, results, strict=True)):
@@ -83,6 +83,14 @@ def learn_codebooks(
         on_progress(f"learning {words} words", 0, 0)
         books.append(learn(sample[:filled], words, learning.seed, description))
     return books
+
+
+def room_for(descriptors: int) -> Array:
+    try:
+        return np.empty((descriptors, sift.LENGTH), np.float32)
+    except (MemoryError, ValueError):  # the latter for sizes beyond all measure
+        what = f"{descriptors} descriptors take {descriptors * sift.LENGTH * 4 / 1e9:.3g} GB of memory"
+        raise ParameterError("--sample", what, "give fewer") from None
 
 
 def quotas(pictures: int, learning: Learning) -> list[int]:

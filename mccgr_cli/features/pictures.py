@@ -6,6 +6,7 @@ becomes a reason to skip that one picture.
 
 from __future__ import annotations
 
+import codecs
 import contextlib
 import hashlib
 import os
@@ -27,9 +28,10 @@ from mccgr_cli.errors import DataError
 # are not pictures in the first place.
 FORMATS = ("JPEG", "PNG", "TIFF", "BMP", "GIF", "WEBP", "PPM", "JPEG2000")
 SUFFIXES = (
-    *(".jpg", ".jpeg", ".jpe", ".jfif", ".png", ".apng", ".tif", ".tiff", ".bmp", ".dib", ".gif", ".webp"),
+    *(".jpg", ".jpeg", ".jpe", ".jfif", ".png", ".apng", ".tif", ".tiff", ".bmp", ".gif", ".webp"),
     *(".ppm", ".pgm", ".pbm", ".pnm", ".jp2", ".j2k", ".jpx"),
 )
+DEEPEST = 100  # folders in folders
 ORIENTATION = 0x0112  # a tag of EXIF; by its values, how to turn what is stored
 TURNS: dict[int, Callable[[Array], Array]] = {
     2: np.fliplr,
@@ -79,9 +81,12 @@ def find(folder: str, labelled: bool = True) -> Collection:
         next(root.iterdir(), None)
     except OSError as fault:
         raise DataError(folder, fault_of(fault), "name a folder of pictures") from None
-    for path in walk(root, Path(), found, ()):
+    for path in walk(root, Path(), found, {}):
         label = text_of(path.parts[0]) if labelled and len(path.parts) > 1 else None
         found.pictures.append(Picture(str(root / path), text_of(path.as_posix()), label))
+    if not found.pictures and found.skipped:
+        first = found.skipped[0]
+        raise DataError(folder, f"no picture can be reached; {first.name}: {first.reason}")
     if not found.pictures:
         held = f"{counted(found.ignored, 'file')}, none a picture by its name" if found.ignored else "no picture in it"
         raise DataError(folder, held, f"mccgr reads {' '.join(SUFFIXES)}")
@@ -98,8 +103,8 @@ def is_category(path: Path) -> bool:
     return not path.name.startswith(".") and path.is_dir()
 
 
-def walk(root: Path, below: Path, found: Collection, above: tuple[tuple[int, int], ...]) -> Iterator[Path]:
-    """Pictures by name, relative to the root. Links are followed, but not in a circle."""
+def walk(root: Path, below: Path, found: Collection, visited: dict[tuple[int, int], Path]) -> Iterator[Path]:
+    """Pictures by name, relative to the root. Links are followed, but no folder is read twice."""
     try:
         status = (root / below).stat()
         names = sorted(path.name for path in (root / below).iterdir())
@@ -107,16 +112,20 @@ def walk(root: Path, below: Path, found: Collection, above: tuple[tuple[int, int
     except OSError as fault:
         found.skipped.append(Skipped(text_of(below.as_posix()), fault_of(fault)))
         return
-    own = (status.st_dev, status.st_ino)
-    if own in above:
-        found.skipped.append(Skipped(text_of(below.as_posix()), "a link to a folder that it lies in"))
+    first = visited.setdefault((status.st_dev, status.st_ino), below)
+    if first != below:
+        again = "a link to the folder that it lies in" if first == Path() else f"the same folder as {first.as_posix()}"
+        found.skipped.append(Skipped(text_of(below.as_posix()), text_of(again)))
+        return
+    if len(below.parts) > DEEPEST:
+        found.skipped.append(Skipped(text_of(below.as_posix()), f"more than {DEEPEST} folders deep"))
         return
     for name in names:
         if name.startswith("."):  # hidden, and what macOS leaves beside each file
             continue
         path = below / name
         if name in folders:
-            yield from walk(root, path, found, (*above, own))
+            yield from walk(root, path, found, visited)
         elif path.suffix.lower() in SUFFIXES:
             yield path
         else:
@@ -128,11 +137,15 @@ def from_list(content: bytes, labelled: bool = True) -> Collection:
 
     The folders in the one folder that all of them lie in are the categories, as if that were given.
     """
+    content = content.removeprefix(codecs.BOM_UTF8)
     separator, ending = (b"\0", b"") if b"\0" in content else (b"\n", b"\r")
     paths = [os.fsdecode(line.rstrip(ending)) for line in content.split(separator) if line.strip()]
     if not paths:
         raise DataError("standard input", "a list of no pictures", "the command before the pipe may have failed")
-    folders = [os.path.dirname(os.path.abspath(path)) for path in paths]  # noqa: PTH100, PTH120 - of any bytes
+    try:
+        folders = [os.path.dirname(os.path.abspath(path)) for path in paths]  # noqa: PTH100, PTH120 - of any bytes
+    except OSError:
+        raise DataError("the current folder", "has gone", "change to another, or list whole paths") from None
     common = Path(os.path.commonpath(folders))
     labels = [next(iter(Path(folder).relative_to(common).parts), None) if labelled else None for folder in folders]
     pictures = [
@@ -245,46 +258,63 @@ def upright(image: Image.Image, max_size: int) -> Decoded:
         # the decoder's own grey, and its own way to a smaller picture, which is many times faster
         image.draft("L", (max(1, int(image.width * shrink)), max(1, int(image.height * shrink))))
     image.load()
-    orientation = orientation_of(image)  # asked now, as Pillow turns TIFF by itself when it loads it
-    grey, remarks = grey_values(image)
+    orientation = orientation_of(image)  # asked now: to ask may load a picture and hide its faults
+    grey, remarks = grey_values(image, max_size)
     if orientation in TURNS:
-        remarks.append("turned as its EXIF says")
+        remarks.append("turned as EXIF says")
         grey = np.ascontiguousarray(TURNS[orientation](grey))
     if shrink < 1:
         remarks.append("scaled down to --max-size")
-        shrink = max_size / max(grey.shape)
-        size = [max(1, round(length * shrink)) for length in reversed(grey.shape)]
-        grey = cv2.resize(grey, size, interpolation=cv2.INTER_AREA)
+        grey = scaled_down(grey, max_size)
+    if image.format in ("GIF", "PNG", "TIFF", "WEBP") and getattr(image, "is_animated", False):
+        remarks.append("shown by its first frame")
     return Decoded(grey, tuple(remarks))
 
 
-def grey_values(image: Image.Image) -> tuple[Array, list[str]]:
-    """Shades of grey from 0 to 255, and remarks on what had to be converted."""
+def scaled_down(values: Array, max_size: int) -> Array:
+    shrink = max_size / max(values.shape) if max_size else 1.0
+    if shrink >= 1:
+        return values
+    size = [max(1, round(length * shrink)) for length in reversed(values.shape)]
+    return cv2.resize(values, size, interpolation=cv2.INTER_AREA)
+
+
+def grey_values(image: Image.Image, max_size: int) -> tuple[Array, list[str]]:
+    """Shades of grey from 0 to 255, and remarks on what had to be converted.
+
+    Large pictures may come smaller, but not below ``max_size``: real numbers take several times the memory.
+    """
     remarks: list[str] = []
     if image.mode.startswith("I") or image.mode == "F":
-        return deep_values(image), ["scaled from more than 8 bits"]
-    alpha = None
+        return deep_values(image, max_size), ["scaled from more than 8 bits"]
     if image.mode == "CMYK":
         remarks.append("converted from CMYK")
         image = image.convert("RGB")
-    elif image.has_transparency_data:
+    transparent = image.has_transparency_data
+    if transparent:
         image = image.convert("RGBA")
-        alpha = np.asarray(image.getchannel("A"), dtype=np.float32) / 255
-    if image.mode not in ("L", "RGB", "RGBA"):
+    elif image.mode not in ("L", "RGB"):
         image = image.convert("RGB")
+    if max_size and max(image.size) >= 2 * max_size:
+        image = image.reduce(max(image.size) // max_size)
     grey: Array = np.asarray(image.convert("L"), dtype=np.float32)
-    if alpha is not None and alpha.min() < 1:
-        remarks.append("laid on white where transparent")
-        grey = alpha * grey + (1 - alpha) * 255
+    if transparent:
+        alpha = np.asarray(image.getchannel("A"), dtype=np.float32) / 255
+        if alpha.min() < 1:
+            remarks.append("laid on white where transparent")
+            grey = alpha * grey + (1 - alpha) * 255
     return grey, remarks
 
 
-def deep_values(image: Image.Image) -> Array:
+def deep_values(image: Image.Image, max_size: int) -> Array:
     """Whole numbers of 16 bits from 0 to 255; wider ones and real ones from the darkest to the brightest."""
-    values = np.asarray(image).astype(np.float64)
-    if not np.isfinite(values).all():
-        raise Unusable("some of its pixels are NaN or infinite")
+    values = np.asarray(image)
     low, high = (0.0, 65535.0) if image.mode != "F" and values.max() < 65536 else (values.min(), values.max())
+    if not np.isfinite([low, high]).all():  # the ends of what has a NaN are NaN
+        raise Unusable("some of its pixels are NaN or infinite")
+    if values.dtype.kind != "u":
+        values = values.astype(np.float32)
+    values = scaled_down(values, max_size).astype(np.float64)
     scaled: Array = ((np.clip(values, low, high) - low) * (255 / ((high - low) or 1))).astype(np.float32)
     return scaled
 
