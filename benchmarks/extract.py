@@ -108,12 +108,12 @@ def resident(pid: int) -> int:
     return pages * os.sysconf("SC_PAGESIZE")
 
 
-def whole(images: str, words: str) -> None:
+def whole(images: str, words: int) -> None:
     results = []
     with tempfile.TemporaryDirectory() as folder:
         for jobs in (0, usable_cores()):
             output = Path(folder) / f"{jobs}.h5"
-            command = [sys.executable, "-m", "mccgr_cli", "extract", images, "--words", words, "--jobs", str(jobs)]
+            command = [sys.executable, "-m", "mccgr_cli", "extract", images, "--words", str(words), "--jobs", str(jobs)]
             began, peak = time.perf_counter(), 0
             process = subprocess.Popen([*command, "-q", "-o", str(output)])
             while process.poll() is None:
@@ -137,7 +137,7 @@ def main() -> None:
     options.add_argument("--pictures", type=int, default=50, help="as many, evenly from all")
     options.add_argument("--rounds", type=int, default=5)
     options.add_argument("--whole", action="store_true")
-    options.add_argument("--words", default="300", help="for --whole")
+    options.add_argument("--words", type=int, default=300, help="for --whole")
     given = options.parse_args()
     if given.whole:
         whole(given.images, given.words)
