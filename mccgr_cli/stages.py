@@ -165,7 +165,7 @@ def cluster(given: Loaded, how: str, assign: str, k: int | None, restarts: int, 
         if how != "none":
             raise ParameterError("--normalize", f"{given.name} holds factors, not a matrix", "leave it out")
     k = k or samples.shape[1]
-    if k > samples.shape[0]:
+    if k > samples.shape[0] and assign == "kmeans":
         raise ParameterError("--k", f"{k} clusters for {samples.shape[0]} samples", "give fewer")
     if assign == "max":
         assignments = clustering.largest_coefficient(samples)
@@ -191,12 +191,15 @@ def transform_matrix(factors: Loaded, matrix: Loaded) -> Contents:
     return Contents("factors", {"W": W, **names, **carried}, dict(learnt.attributes))
 
 
+SAME_FEATURES = "describe the new samples by the same features; pictures with 'mccgr extract --codebook'"
+
+
 def match_features(X: Matrix, names: dict[str, Any], factors: Loaded, where: str) -> Matrix:
     """X with its features in the order of the basis."""
     known, d = factors.contents.datasets.get("feature_names"), factors.contents["H"].shape[1]
     if X.shape[1] != d:
         what = f"{X.shape[1]} features where the basis has {d}"
-        raise DataError(where, what, "describe the new samples by the same features")
+        raise DataError(where, what, SAME_FEATURES)
     given = names.get("feature_names")
     if known is None or given is None or list(known) == list(given):
         return X
@@ -204,5 +207,5 @@ def match_features(X: Matrix, names: dict[str, Any], factors: Loaded, where: str
     unknown = [name for name in known if name not in place]
     if unknown or len(place) < d:
         what = f"no feature {unknown[0]!r}, which {factors.name} has" if unknown else "two features of the same name"
-        raise DataError(where, what, "describe the new samples by the same features")
+        raise DataError(where, what, SAME_FEATURES)
     return X[:, [place[name] for name in known]]

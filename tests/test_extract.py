@@ -19,7 +19,7 @@ from test_pictures import bomb
 
 from mccgr_cli.cli.job import Job
 from mccgr_cli.features import extraction
-from mccgr_cli.features.codebook import Codebook, count, draw, learn
+from mccgr_cli.features.codebook import Codebook, count, draw, learn, typical_distance
 from mccgr_cli.settings import Description, Learning
 from mccgr_cli.storage import write_files
 
@@ -186,6 +186,21 @@ def test_new_pictures_are_transformed_on_the_old_basis(mccgr, folder, tmp_path):
     assert outcome.status == 0, outcome.stderr
     with h5py.File(tmp_path / "W.h5") as file:
         assert file["W"].shape == (1, 2)
+
+
+def test_one_new_picture_is_placed_by_its_largest_coefficient(mccgr, folder, tmp_path):
+    mccgr("extract", folder, *QUICK, "-o", tmp_path / "X.h5")
+    mccgr("factorize", tmp_path / "X.h5", "--k", 3, "-o", tmp_path / "F.h5")
+    known = mccgr("cluster", tmp_path / "F.h5", "--assign", "max", "-o", tmp_path / "C.h5")
+    assert known.status == 0
+    one = folder / "fine" / "0.png"
+    mccgr("extract", one, "--codebook", tmp_path / "X.h5", "--jobs", 0, "-o", tmp_path / "one.h5")
+    W = mccgr("transform", tmp_path / "F.h5", tmp_path / "one.h5", "-o", "-")
+    placed = mccgr("cluster", "-", "--assign", "max", "-o", tmp_path / "P.h5", stdin=W.output)
+    assert placed.status == 0, placed.stderr
+    with h5py.File(tmp_path / "P.h5") as file, h5py.File(tmp_path / "F.h5") as factors:
+        assert file["assignments"].shape == (1,)
+        assert file["H"].shape == factors["H"].shape
 
 
 def test_words_of_another_codebook_are_not_taken_for_these(mccgr, refused, folder, tmp_path):
@@ -399,9 +414,9 @@ def test_more_words_than_descriptors(refused, mccgr, folder, tmp_path):
 @pytest.mark.parametrize(
     ("option", "value", "part"),
     [
-        ("--words", "300,x", "'x' is not a valid integer"),
+        ("--words", "300,x", "'x' is not a whole number"),
         ("--words", "0", "0 is not in the range"),
-        ("--radii", "4,,8", "'' is not a valid integer"),
+        ("--radii", "4,,8", "'' is not a whole number"),
         ("--radii", "1", "1 is not in the range"),
         ("--step", "0", "0 is not in the range"),
         ("--step", "1" + 24 * "0", "is not in the range"),
@@ -522,6 +537,15 @@ def test_soft_words_share_a_descriptor_by_distance():
     expected[np.argsort(squares)[5:]] = 0
     (counts,) = count([x], [Codebook(words, Description(soft=True), width=3.0)])
     np.testing.assert_allclose(counts, expected / expected.sum(), rtol=1e-4)
+
+
+def test_words_that_are_the_descriptors_themselves_have_a_width_all_the_same():
+    words = np.random.default_rng(0).random((300, 128), dtype=np.float32)
+    words /= np.linalg.norm(words, axis=1, keepdims=True)
+    assert typical_distance(words, words) > 0
+    assert typical_distance(0.999 * words, 0.999 * words) > 0
+    book = Codebook(words, Description(soft=True), 0.1 * typical_distance(words, words))
+    np.testing.assert_allclose(count([words], [book])[0], 1, rtol=1e-3)
 
 
 def test_planted_words_are_learnt():

@@ -112,6 +112,23 @@ def test_no_process_is_left_when_the_owner_is_done_or_fails(function):
     assert not any(alive(pid) for pid in pids)
 
 
+def blocked_signals(_):
+    return sorted(signal.pthread_sigmask(signal.SIG_BLOCK, []))
+
+
+def test_interrupts_are_left_to_the_owner():
+    """Of the very first worker of a process too."""
+    code = (
+        "from test_workers import blocked_signals\nfrom mccgr_cli.workers import Workers\n"
+        "if __name__ == '__main__':\n"
+        "    with Workers(2) as workers:\n"
+        "        print(*workers.map(blocked_signals, range(8), (), None))\n"
+    )
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parent)}
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment, check=True)
+    assert done.stdout.count("SIGINT") == 8, done.stdout
+
+
 @pytest.mark.skipif(not Path("/proc").exists(), reason="needs /proc")
 def test_no_process_is_left_when_the_owner_is_killed():
     code = (

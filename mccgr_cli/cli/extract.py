@@ -30,7 +30,7 @@ MAX_PIXELS = 100_000_000
     "--codebook",
     type=options.FILE,
     metavar="FILE",
-    help="Use the words, and describe as described, of a matrix that was extracted before.",
+    help="A matrix that was extracted before: use its words, and describe pictures as it did.",
 )
 @click.option("--no-labels", is_flag=True, help="Folders are not categories.")
 @click.option("--strict", is_flag=True, help="Fail if any picture cannot be used.")
@@ -55,10 +55,10 @@ def command(**given: Any) -> None:
     """Describe pictures by histograms of visual words.
 
     IMAGES is a folder, or one picture, or - for a list of files on standard input, one a line (or between zero
-    bytes, as find -print0 writes them). Each folder in the folder is a category, which becomes a label; pictures
-    that lie in it directly have none. SIFT descriptors are taken on a regular grid, a sample of them is
-    clustered into words, and each picture becomes a row that counts its words. Pictures that cannot be used are
-    skipped, named at the end and in the file.
+    bytes, as find -print0 writes them). Each folder in the folder is a category, which becomes a label; a folder
+    of nothing but pictures has none. SIFT descriptors are taken on a regular grid, a sample of them is clustered
+    into words, and each picture becomes a row that counts its words. Pictures that cannot be used are skipped,
+    named at the end and in the file.
 
     \b
     Examples:
@@ -136,7 +136,9 @@ def find_pictures(given: dict[str, Any], job: Job) -> Collection:
     for category in collection.empty:
         job.reporter.note(f"{category}: no pictures in this folder")
     if collection.ignored:
-        job.reporter.note(f"{counted(collection.ignored, 'file')} ignored that are not pictures by their names")
+        job.reporter.note(f"{counted(len(collection.ignored), 'file')} ignored that are not pictures by their names")
+    for name in collection.ignored:
+        job.reporter.detail(f"ignored {name}")
     categories = len({picture.label for picture in collection.pictures} - {None})
     job.reporter.detail(f"found {counted(len(collection.pictures), 'picture')}, {categories} categories")
     return collection

@@ -67,7 +67,7 @@ def health(contents: Contents) -> dict[str, Any]:
     if "skipped/names" in contents:
         facts["skipped pictures"] = len(contents["skipped/names"])
         shown = map(": ".join, zip(contents["skipped/names"], contents["skipped/reasons"], strict=True))
-        facts["skipped"] = first_few(list(shown))
+        facts["skipped"] = first_few(list(shown), "; ")
     if "A" in contents:
         facts["graph"] = str(examine(contents["A"]))
     if "W" in contents:
@@ -88,8 +88,8 @@ def health(contents: Contents) -> dict[str, Any]:
     return facts
 
 
-def first_few(names: list[str]) -> str:
-    return ", ".join(names[:MOST_NAMES]) + (", ..." if len(names) > MOST_NAMES else "")
+def first_few(names: list[str], between: str = ", ") -> str:
+    return between.join(names[:MOST_NAMES]) + (f"{between}..." if len(names) > MOST_NAMES else "")
 
 
 def as_json(facts: dict[str, Any]) -> str:

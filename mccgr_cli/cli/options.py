@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -74,7 +75,11 @@ class Numbers(click.ParamType):  # type: ignore[type-arg]
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[int, ...]:
         if isinstance(value, tuple):
             return value
-        numbers = tuple(dict.fromkeys(self.one.convert(part.strip(), param, ctx) for part in str(value).split(",")))
+        parts = [part.strip() for part in str(value).split(",")]
+        for part in parts:
+            if not re.fullmatch(r"-?[0-9]+", part):
+                self.fail(f"{part!r} is not a whole number", param, ctx)
+        numbers = tuple(dict.fromkeys(self.one.convert(part, param, ctx) for part in parts))
         if len(numbers) > MOST_NUMBERS:
             self.fail(f"more than {MOST_NUMBERS} numbers", param, ctx)
         return numbers
@@ -348,7 +353,7 @@ output = stack(
 )
 
 verbosity = stack(
-    click.option("-q", "--quiet", is_flag=True, help="Say nothing unless it fails."),
+    click.option("-q", "--quiet", is_flag=True, help="Say nothing on standard error unless it fails."),
     click.option("-v", "--verbose", is_flag=True, help="Say more about what is done."),
 )
 

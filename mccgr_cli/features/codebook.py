@@ -72,12 +72,12 @@ def learn(sample: Array, words: int, seed: int, description: Description) -> Cod
     return Codebook(centres, description, width)
 
 
-def check_words(sample: Array, words: Sequence[int]) -> None:
-    """Refuse more words than there are different descriptors."""
+def check_words(sample: Array, words: Sequence[int], more: str) -> None:
+    """Refuse more words than there are different descriptors, of which there may be more."""
     distinct = len(np.unique(sample.view(np.dtype((np.void, sample.shape[1] * sample.itemsize)))))
     if distinct < max(words):
         what = f"{max(words)} words out of {distinct} different descriptors"
-        raise ParameterError("--words", what, f"give at most {distinct}, or a larger --sample, or more pictures")
+        raise ParameterError("--words", what, f"give at most {distinct}, or {more}")
 
 
 def typical_distance(descriptors: Array, words: Array) -> float:

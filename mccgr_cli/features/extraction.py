@@ -77,7 +77,10 @@ def learn_codebooks(
         filled += len(sampled.descriptors)
     if not filled:
         raise DataError("pictures", f"none of {len(items)} can be used", f"the first is {fault}")
-    check_words(sample[:filled], learning.words)
+    limited = filled == len(sample)
+    check_words(
+        sample[:filled], learning.words, "a larger --sample" if limited else "more pictures, or a smaller --step"
+    )
     books = []
     for words in learning.words:
         on_progress(f"learning {words} words", 0, 0)

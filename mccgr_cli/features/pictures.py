@@ -64,7 +64,7 @@ class Collection:
     pictures: list[Picture] = field(default_factory=list)
     skipped: list[Skipped] = field(default_factory=list)
     empty: list[str] = field(default_factory=list)  # folders that could have been categories
-    ignored: int = 0  # files that are not pictures by their names
+    ignored: list[str] = field(default_factory=list)  # files that are not pictures by their names
 
 
 # Finding
@@ -88,7 +88,11 @@ def find(folder: str, labelled: bool = True) -> Collection:
         first = found.skipped[0]
         raise DataError(folder, f"no picture can be reached; {first.name}: {first.reason}")
     if not found.pictures:
-        held = f"{counted(found.ignored, 'file')}, none a picture by its name" if found.ignored else "no picture in it"
+        held = (
+            f"{counted(len(found.ignored), 'file')}, none a picture by its name"
+            if found.ignored
+            else "no picture in it"
+        )
         raise DataError(folder, held, f"mccgr reads {' '.join(SUFFIXES)}")
     check_labels(found.pictures, folder)
     used = {picture.label for picture in found.pictures}
@@ -129,7 +133,7 @@ def walk(root: Path, below: Path, found: Collection, visited: dict[tuple[int, in
         elif path.suffix.lower() in SUFFIXES:
             yield path
         else:
-            found.ignored += 1
+            found.ignored.append(text_of(path.as_posix()))
 
 
 def from_list(content: bytes, labelled: bool = True) -> Collection:
@@ -158,9 +162,9 @@ def from_list(content: bytes, labelled: bool = True) -> Collection:
 
 def check_labels(pictures: Sequence[Picture], where: str) -> None:
     """Refuse pictures with and without labels together."""
-    loose = sum(picture.label is None for picture in pictures)
-    if 0 < loose < len(pictures):
-        what = f"{counted(loose, 'picture')} beside folders with {len(pictures) - loose}"
+    loose = [picture.name for picture in pictures if picture.label is None]
+    if 0 < len(loose) < len(pictures):
+        what = f"{counted(len(loose), 'picture')} beside folders with {len(pictures) - len(loose)}, first {loose[0]}"
         raise DataError(where, what, "move them into a folder of their own, or give --no-labels")
 
 
