@@ -409,7 +409,7 @@ def test_a_list_has_the_labels_that_its_folder_would_have(tmp_path):
     found = find(str(tmp_path))
     content = "\n".join(picture.path for picture in found.pictures).encode()
     assert [p.label for p in from_list(content).pictures] == [p.label for p in found.pictures]
-    with pytest.raises(DataError, match="1 picture beside folders with 6, first .*a.png; move"):
+    with pytest.raises(DataError, match=r"1 picture beside folders with 6, first .*a\.png; move"):
         from_list(content + f"\n{tmp_path}/a.png".encode())
 
 

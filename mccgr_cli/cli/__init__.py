@@ -45,6 +45,7 @@ class MccgrGroup(click.Group):
         self.written = False
         mend_streams()
         try:
+            require_current_folder()
             result = super().main(*args, **kwargs)
             sys.exit(result if isinstance(result, int) else ExitStatus.DONE)
         except click.exceptions.NoArgsIsHelpError as fault:
@@ -105,6 +106,14 @@ def mend_streams() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
+
+
+def require_current_folder() -> None:
+    """Several libraries ask where they are, and none has an answer to an error."""
+    try:
+        os.getcwd()  # noqa: PTH109
+    except OSError:
+        raise MccgrError("the current folder", "has gone", "change to another") from None
 
 
 def fail(message: str, status: ExitStatus) -> NoReturn:

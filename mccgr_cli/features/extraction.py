@@ -77,10 +77,8 @@ def learn_codebooks(
         filled += len(sampled.descriptors)
     if not filled:
         raise DataError("pictures", f"none of {len(items)} can be used", f"the first is {fault}")
-    limited = filled == len(sample)
-    check_words(
-        sample[:filled], learning.words, "a larger --sample" if limited else "more pictures, or a smaller --step"
-    )
+    more = "a larger --sample" if filled == len(sample) else "more pictures, or a smaller --step"
+    check_words(sample[:filled], learning.words, more)
     books = []
     for words in learning.words:
         on_progress(f"learning {words} words", 0, 0)

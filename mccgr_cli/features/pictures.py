@@ -88,11 +88,8 @@ def find(folder: str, labelled: bool = True) -> Collection:
         first = found.skipped[0]
         raise DataError(folder, f"no picture can be reached; {first.name}: {first.reason}")
     if not found.pictures:
-        held = (
-            f"{counted(len(found.ignored), 'file')}, none a picture by its name"
-            if found.ignored
-            else "no picture in it"
-        )
+        others = counted(len(found.ignored), "file")
+        held = f"{others}, none a picture by its name" if found.ignored else "no picture in it"
         raise DataError(folder, held, f"mccgr reads {' '.join(SUFFIXES)}")
     check_labels(found.pictures, folder)
     used = {picture.label for picture in found.pictures}
@@ -146,10 +143,7 @@ def from_list(content: bytes, labelled: bool = True) -> Collection:
     paths = [os.fsdecode(line.rstrip(ending)) for line in content.split(separator) if line.strip()]
     if not paths:
         raise DataError("standard input", "a list of no pictures", "the command before the pipe may have failed")
-    try:
-        folders = [os.path.dirname(os.path.abspath(path)) for path in paths]  # noqa: PTH100, PTH120 - of any bytes
-    except OSError:
-        raise DataError("the current folder", "has gone", "change to another, or list whole paths") from None
+    folders = [os.path.dirname(os.path.abspath(path)) for path in paths]  # noqa: PTH100, PTH120 - of any bytes
     common = Path(os.path.commonpath(folders))
     labels = [next(iter(Path(folder).relative_to(common).parts), None) if labelled else None for folder in folders]
     pictures = [
