@@ -6,13 +6,12 @@ import contextlib
 import errno
 import os
 import secrets
-import signal
-import threading
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
 from mccgr_cli.errors import OutputError
+from mccgr_cli.interrupts import uninterrupted
 
 
 def check_destination(path: Path, overwrite: bool) -> None:
@@ -78,28 +77,6 @@ def publish(temporary: Path, target: Path, overwrite: bool) -> None:
     else:
         rename_exclusively(temporary, target)
     sync_folder(target.parent)
-
-
-INTERRUPTS = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name))
-
-
-def ignore_interrupts() -> dict[int, Any]:
-    """Let signals that would end the process come to nothing; what they would have done is returned."""
-    return {number: signal.signal(number, signal.SIG_IGN) for number in INTERRUPTS}
-
-
-@contextlib.contextmanager
-def uninterrupted() -> Iterator[None]:
-    """Signals that would end the process come to nothing meanwhile: for what is short and must not stay half done."""
-    if threading.current_thread() is not threading.main_thread():  # only that one is ever interrupted
-        yield
-        return
-    before = ignore_interrupts()
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 def write_stream(content: bytes, stream: BinaryIO) -> None:

@@ -25,7 +25,7 @@ LAYERS = (
     ("features", "graph", "initialize", "methods"),
     ("readers",),
     ("container", "normalize", "storage"),
-    ("blocks", "settings", "workers"),
+    ("blocks", "interrupts", "settings", "workers"),
     ("errors",),
 )
 CONFINED = {

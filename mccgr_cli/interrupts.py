@@ -1,0 +1,30 @@
+"""Signals that ask the process to end, and how to keep them off for a moment."""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+INTERRUPTS = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name))
+
+
+def ignore_interrupts() -> dict[int, Any]:
+    """Let them come to nothing; what they would have done is returned."""
+    return {number: signal.signal(number, signal.SIG_IGN) for number in INTERRUPTS}
+
+
+@contextlib.contextmanager
+def uninterrupted() -> Iterator[None]:
+    """They come to nothing meanwhile: for what is short and must not stay half done."""
+    if threading.current_thread() is not threading.main_thread():  # only that one is ever interrupted
+        yield
+        return
+    before = ignore_interrupts()
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
