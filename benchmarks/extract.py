@@ -30,7 +30,8 @@ from threadpoolctl import threadpool_limits
 
 from mccgr_cli.blocks import Array
 from mccgr_cli.features import sift
-from mccgr_cli.features.pictures import Limits, decode, find
+from mccgr_cli.features.decoding import Limits, decode
+from mccgr_cli.features.pictures import find
 from mccgr_cli.workers import usable_cores
 
 STEP = 10

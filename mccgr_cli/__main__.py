@@ -13,9 +13,9 @@ def run() -> None:
     from mccgr_cli.cli import heed_signals, main
     from mccgr_cli.interrupts import ignore_interrupts
 
-    heed_signals()
     if interruptible:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+    heed_signals()
     try:
         main(prog_name="mccgr")
     finally:

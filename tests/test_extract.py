@@ -432,13 +432,13 @@ def test_a_picture_that_crashes_its_decoder_is_skipped(folder, tmp_path):
     (folder / "fine" / "evil.png").write_bytes(b"\x89PNG\r\n\x1a\nevil")
     code = (
         "import os, signal, sys\n"
-        "from mccgr_cli.features import pictures\n"
-        "whole = pictures.decode_stream\n"
+        "from mccgr_cli.features import decoding\n"
+        "whole = decoding.decode_stream\n"
         "def decode_stream(file, limits):\n"
         "    if b'evil' in file.read(): os.kill(os.getpid(), signal.SIGSEGV)\n"
         "    file.seek(0)\n"
         "    return whole(file, limits)\n"
-        "pictures.decode_stream = decode_stream\n"
+        "decoding.decode_stream = decode_stream\n"
         "if __name__ == '__main__':\n"
         "    from mccgr_cli.cli import main\n"
         "    main(sys.argv[1:], prog_name='mccgr')\n"

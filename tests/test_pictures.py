@@ -15,7 +15,8 @@ from grain import grainy, make_folder, save
 from PIL import Image, ImageOps
 
 from mccgr_cli.errors import DataError
-from mccgr_cli.features.pictures import Limits, Unusable, decode, find, from_list
+from mccgr_cli.features.decoding import Limits, Unusable, decode
+from mccgr_cli.features.pictures import find, from_list
 
 LIMITS = Limits(max_size=500, max_pixels=1_000_000)
 GREY = grainy(3.0, 0)

@@ -14,6 +14,7 @@ import click
 
 from mccgr_cli import __version__
 from mccgr_cli.errors import ExitStatus, MccgrError, one_line
+from mccgr_cli.interrupts import INTERRUPTS
 
 COMMANDS = ("extract", "graph", "factorize", "cluster", "evaluate", "transform", "info")
 
@@ -93,9 +94,8 @@ def heed_signals() -> None:
     def end(number: int, _: Any) -> NoReturn:
         raise Ended(number)
 
-    for name in ("SIGTERM", "SIGHUP"):
-        number = getattr(signal, name, None)
-        if number is not None and signal.getsignal(number) == signal.SIG_DFL:  # nohup has it ignored
+    for number in INTERRUPTS:
+        if signal.getsignal(number) == signal.SIG_DFL:  # nohup has SIGHUP ignored; Ctrl-C is an exception already
             signal.signal(number, end)
 
 

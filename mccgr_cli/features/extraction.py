@@ -17,7 +17,8 @@ from mccgr_cli.blocks import Array, threads_for_blocks
 from mccgr_cli.errors import DataError, ParameterError
 from mccgr_cli.features import sift
 from mccgr_cli.features.codebook import Codebook, check_words, count, draw, learn
-from mccgr_cli.features.pictures import Limits, Picture, Skipped, Unusable, decode, fingerprint, undecodable
+from mccgr_cli.features.decoding import Limits, Unusable, decode, fingerprint, undecodable
+from mccgr_cli.features.pictures import Picture, Skipped
 from mccgr_cli.settings import Description, Learning
 from mccgr_cli.workers import Workers
 
@@ -65,18 +66,18 @@ def learn_codebooks(
         raise ParameterError("--words", what, "give a larger --sample")
     items = [(i, pictures[i], share) for i, share in enumerate(quotas(len(pictures), learning)) if share]
     sample = room_for(sum(share for _, _, share in items))
-    filled, fault = 0, ""
+    filled, faults = 0, list[Skipped]()
     results = workers.map(sample_picture, items, (description, max_pixels, learning.seed), Sampled(NOTHING, LOST))
     for done, ((_, picture, _), sampled) in enumerate(zip(items, results, strict=True)):
         on_progress("reading", done + 1, len(items))
         if sampled.fault is not None:
+            faults.append(Skipped(picture.name, sampled.fault))
             if strict:
-                raise unusable(Skipped(picture.name, sampled.fault))
-            fault = fault or f"{picture.name}: {sampled.fault}"
+                raise unusable(faults[-1])
         sample[filled : filled + len(sampled.descriptors)] = sampled.descriptors
         filled += len(sampled.descriptors)
     if not filled:
-        raise DataError("pictures", f"none of {len(items)} can be used", f"the first is {fault}")
+        raise none_usable(len(items), faults[0])
     more = "a larger --sample" if filled == len(sample) else "more pictures, or a smaller --step"
     check_words(sample[:filled], learning.words, more)
     books = []
@@ -128,9 +129,13 @@ def count_words(
             remarks[picture.name] = counted.remarks
         digest.update(f"{counted.sha256}  {picture.name}\n".encode())
     if not used:
-        first = f"the first is {skipped[0].name}: {skipped[0].reason}"
-        raise DataError("pictures", f"none of {len(pictures)} can be used", first)
+        raise none_usable(len(pictures), skipped[0])
     return Counts(used, [rows[: len(used)] for rows in X], skipped, remarks, digest.hexdigest())
+
+
+def none_usable(number: int, first: Skipped) -> DataError:
+    what = f"none of {number} can be used; the first is {first.name}: {first.reason}"
+    return DataError("pictures", what, "mend them, or see the limits in 'mccgr extract --help'")
 
 
 def unusable(one: Skipped) -> DataError:
