@@ -17,6 +17,23 @@ def ignore_interrupts() -> dict[int, Any]:
 
 
 @contextlib.contextmanager
+def postponed_interrupts() -> Iterator[None]:
+    """They wait meanwhile: for what is short and would leave a mess if it were left half-way."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    came: list[int] = []
+    before = {number: signal.signal(number, lambda number, frame: came.append(number)) for number in INTERRUPTS}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+        for number in came[:1]:
+            signal.raise_signal(number)
+
+
+@contextlib.contextmanager
 def uninterrupted() -> Iterator[None]:
     """They come to nothing meanwhile: for what is short and must not stay half done."""
     if threading.current_thread() is not threading.main_thread():  # only that one is ever interrupted

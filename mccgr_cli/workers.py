@@ -20,6 +20,7 @@ from types import TracebackType
 from typing import Any, TypeVar
 
 from mccgr_cli.errors import MccgrError
+from mccgr_cli.interrupts import postponed_interrupts
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -67,7 +68,8 @@ class Workers:
         turn = 0
         try:
             while True:
-                self._workers += [Worker() for _ in range(self.jobs - len(self._workers))]
+                while len(self._workers) < self.jobs:
+                    self._workers.append(Worker())
                 idle = [worker for worker in self._workers if worker.task is None]
                 room = self.jobs * AHEAD - len(done) - (self.jobs - len(idle))
                 tasks = itertools.chain(take(again), itertools.islice(coming, max(0, room)))
@@ -120,7 +122,7 @@ class Worker:
         try:
             self.pipe, theirs = context.Pipe()
             self.process = context.Process(target=serve, args=(theirs,), daemon=True)
-            with interrupts_kept_from_children():
+            with postponed_interrupts(), interrupts_kept_from_children():  # a child begun by halves complains of it
                 self.process.start()
         except OSError as fault:  # too many processes or files, or no folder to be in
             raise cannot_start((fault.strerror or str(fault)).lower()) from None

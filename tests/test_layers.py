@@ -25,7 +25,8 @@ LAYERS = (
     ("features", "graph", "initialize", "methods"),
     ("readers",),
     ("container", "normalize", "storage"),
-    ("blocks", "interrupts", "settings", "workers"),
+    ("blocks", "settings", "workers"),
+    ("interrupts",),
     ("errors",),
 )
 CONFINED = {

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from mccgr_cli.errors import MccgrError
+from mccgr_cli.interrupts import postponed_interrupts
 from mccgr_cli.workers import Workers
 
 
@@ -127,6 +128,19 @@ def test_interrupts_are_left_to_the_owner():
     environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parent)}
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment, check=True)
     assert done.stdout.count("SIGINT") == 8, done.stdout
+
+
+def test_a_postponed_interrupt_comes_when_all_is_done():
+    done = []
+
+    def work():
+        with postponed_interrupts():
+            signal.raise_signal(signal.SIGINT)
+            done.append("the rest")
+
+    with pytest.raises(KeyboardInterrupt):
+        work()
+    assert done == ["the rest"]
 
 
 @pytest.mark.skipif(not Path("/proc").exists(), reason="needs /proc")
