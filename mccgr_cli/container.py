@@ -55,6 +55,14 @@ EXTRACTED = {
     "skipped/names": Field("s", "text"),
     "skipped/reasons": Field("s", "text"),
 }
+# One entry for every factorization (or k-means) of an experiment.
+RESULTS = {
+    **{name: Field("r", "whole", required=True) for name in ("k", "run", "iterations", "settled", "converged")},
+    **{name: Field("r", "text", required=True) for name in ("method", "normalize", "weight")},
+    **{name: Field("r", "whole", required=True) for name in ("neighbors",)},
+    **{name: Field("r", "real", required=True) for name in ("alpha", "strength", "theta", "seconds")},
+    **{name: Field("r", "real", required=True) for name in ("accuracy", "nmi", "ari", "purity")},
+}
 SCHEMA: Mapping[str, Mapping[str, Field]] = {
     "matrix": {"X": Field("nd", "matrix", required=True), **NAMES, **EXTRACTED},
     "graph": {"A": Field("nn", "matrix", required=True, non_negative=True), "sample_names": NAMES["sample_names"]},
@@ -65,6 +73,7 @@ SCHEMA: Mapping[str, Mapping[str, Field]] = {
         **{name: replace(field, required=False) for name, field in FACTORS.items()},
         **NAMES,
     },
+    "results": RESULTS,
 }
 
 
