@@ -142,24 +142,32 @@ class Moments:
     """What a solver must know of X before it starts."""
 
     mean: float
+    means: Array  # (d,) of every feature
     squares: Array  # (d,) sum_i x_ij^2
+
+    def spread(self, samples: int) -> Array:
+        """(d,) sum_i (x_ij - mean_j)^2."""
+        spread: Array = np.maximum(self.squares - samples * self.means**2, 0)
+        return spread
 
 
 def moments(source: BlockSource) -> Moments:
     n, d = source.shape
-    total, squares = 0.0, np.zeros(d)
-    for _, (block_total, block_squares) in source.map(block_moments):
-        total += block_total
+    sums, squares = np.zeros(d), np.zeros(d)
+    for _, (block_sums, block_squares) in source.map(block_moments):
+        sums += block_sums
         squares += block_squares
-    return Moments(mean=total / (n * d), squares=squares)
+    return Moments(mean=float(sums.sum()) / (n * d), means=sums / n, squares=squares)
 
 
-def block_moments(X_b: Matrix) -> tuple[float, Array]:
-    total = float(X_b.sum(dtype=np.float64))
+def block_moments(X_b: Matrix) -> tuple[Array, Array]:
     if sparse.issparse(X_b):
-        values = X_b.data.astype(np.float64)
-        return total, np.bincount(X_b.indices, weights=values * values, minlength=X_b.shape[1])
-    return total, np.einsum("ij,ij->j", X_b, X_b, dtype=np.float64)
+        values, d = X_b.data.astype(np.float64), X_b.shape[1]
+        sums, squares = (
+            np.bincount(X_b.indices, weights=weights, minlength=d) for weights in (values, values * values)
+        )
+        return sums, squares
+    return X_b.sum(axis=0, dtype=np.float64), np.einsum("ij,ij->j", X_b, X_b, dtype=np.float64)
 
 
 def times(source: BlockSource, right: Array) -> Array:

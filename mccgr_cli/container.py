@@ -57,10 +57,12 @@ EXTRACTED = {
 }
 # One entry for every factorization (or k-means) of an experiment.
 RESULTS = {
-    **{name: Field("r", "whole", required=True) for name in ("k", "run", "iterations", "settled", "converged")},
     **{name: Field("r", "text", required=True) for name in ("method", "normalize", "weight")},
-    **{name: Field("r", "whole", required=True) for name in ("neighbors",)},
-    **{name: Field("r", "real", required=True) for name in ("alpha", "strength", "theta", "seconds")},
+    **{
+        name: Field("r", "whole", required=True)
+        for name in ("k", "run", "neighbors", "iterations", "settled", "converged")
+    },
+    **{name: Field("r", "real", required=True) for name in ("alpha", "strength", "theta", "keep", "seconds")},
     **{name: Field("r", "real", required=True) for name in ("accuracy", "nmi", "ari", "purity")},
 }
 SCHEMA: Mapping[str, Mapping[str, Field]] = {

@@ -9,7 +9,9 @@ import numpy as np
 from scipy import sparse
 from scipy.sparse.csgraph import connected_components
 
-from mccgr_cli.blocks import Array, Matrix, chunks
+from mccgr_cli.axes import coordinates
+from mccgr_cli.blocks import Array, Matrix, MemoryBlocks, chunks, moments, threads_for_blocks
+from mccgr_cli.clustering import kmeans
 from mccgr_cli.normalize import normalize, row_sizes
 from mccgr_cli.settings import GraphSettings
 
@@ -17,11 +19,19 @@ from mccgr_cli.settings import GraphSettings
 WIDTH_SAMPLE = 2000
 EDGE_BLOCK = 1 << 14
 SEARCH_MEGABYTES = 64  # of distances at a time
+EVENNESS = 0.25  # of the principal axes: between as long as they are (0) and all alike (1)
+DENSE_GRAPH = 2000  # samples up to which eigenvectors are found densely
+PARTS_RESTARTS = 10
 
 
-def build_graph(X: Matrix, settings: GraphSettings) -> sparse.csr_array[Any]:
-    """The weighted adjacency A (n, n): symmetric, non-negative, nothing on the diagonal."""
+def build_graph(X: Matrix, settings: GraphSettings, rho: Array | None = None) -> sparse.csr_array[Any]:
+    """The weighted adjacency A (n, n): symmetric, non-negative, nothing on the diagonal.
+
+    Neighbours are sought on the principal axes of X, its features weighted by ``rho``, or among the rows as they are.
+    """
     n = X.shape[0]
+    if settings.axes and n > 1:
+        X = place(X, settings.axes, rho)
     neighbors = min(settings.neighbors, n - 1)
     if neighbors < 1:
         return sparse.csr_array((n, n), dtype=np.float64)
@@ -34,6 +44,12 @@ def build_graph(X: Matrix, settings: GraphSettings) -> sparse.csr_array[Any]:
     A.eliminate_zeros()
     A.sort_indices()
     return A
+
+
+@threads_for_blocks()
+def place(X: Matrix, axes: int, rho: Array | None) -> Array:
+    source = MemoryBlocks(X)
+    return coordinates(source, moments(source), axes, EVENNESS, rho)
 
 
 def nearest(X: Matrix, neighbors: int, metric: str) -> tuple[Array, Array]:
@@ -108,3 +124,24 @@ def examine(A: sparse.csr_array[Any]) -> GraphHealth:
     components, _ = connected_components(A, directed=False)
     isolated = int(np.count_nonzero(A.sum(axis=1) == 0))
     return GraphHealth(A.shape[0], int(np.count_nonzero(A.data)) // 2, isolated, int(components))
+
+
+def parts(A: sparse.csr_array[Any], k: int, seed: int) -> Array:
+    """The part, of k, that each sample falls into when few and light edges are cut, (n,).
+
+    J. Shi, J. Malik: Normalized cuts and image segmentation. IEEE TPAMI 22(8), 2000.
+    """
+    n = A.shape[0]
+    if n <= k:
+        return np.arange(n)
+    degrees = np.asarray(A.sum(axis=1), dtype=np.float64).ravel()
+    scale = 1 / np.sqrt(np.where(degrees > 0, degrees, 1))
+    even = sparse.csr_array(A * scale[:, None] * scale[None, :], dtype=np.float64)
+    if n <= DENSE_GRAPH or 4 * k >= n:
+        vectors = np.linalg.eigh(even.toarray())[1][:, -k:]
+    else:
+        from scipy.sparse.linalg import eigsh
+
+        start = np.random.default_rng(0).random(n)
+        vectors = eigsh(even, k=k, which="LA", v0=start, ncv=min(n, max(4 * k, 20)))[1]
+    return kmeans(vectors * scale[:, None], k, PARTS_RESTARTS, seed)

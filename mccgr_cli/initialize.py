@@ -7,13 +7,16 @@ size of uniform numbers in [0, 1), as in the paper, so that alpha means the same
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
+from scipy import sparse
 
-from mccgr_cli.blocks import Array, BlockSource, times, transposed_times
+from mccgr_cli.axes import leading_singular_vectors
+from mccgr_cli.blocks import Array, BlockSource, transposed_times
+from mccgr_cli.graph import parts
 
-# Of the randomised SVD behind nndsvd: extra directions and passes that sharpen them.
-OVERSAMPLE = 10
-POWER_PASSES = 4
+SHARE = 0.05  # of a sample in each part of the graph that it is not in, at the start
 
 
 def random_start(source: BlockSource, k: int, mean: float, rng: np.random.Generator) -> tuple[Array, Array]:
@@ -49,14 +52,12 @@ def nndsvd_start(source: BlockSource, k: int, mean: float, rng: np.random.Genera
     return W / sizes, H * sizes[:, None]
 
 
-def leading_singular_vectors(source: BlockSource, rank: int, rng: np.random.Generator) -> tuple[Array, Array, Array]:
-    """Randomised SVD by passes over blocks (Halko, Martinsson, Tropp 2011): U (n, r), S (r,), V (r, d)."""
-    n, d = source.shape
-    width = min(rank + OVERSAMPLE, n, d)
-    directions = rng.standard_normal((d, width))
-    for _ in range(POWER_PASSES):
-        basis, _ = np.linalg.qr(times(source, directions))
-        directions, _ = np.linalg.qr(transposed_times(source, basis))
-    basis, _ = np.linalg.qr(times(source, directions))
-    left, S, V = np.linalg.svd(transposed_times(source, basis).T, full_matrices=False)
-    return (basis @ left)[:, :rank], S[:rank], V[:rank]
+def graph_start(source: BlockSource, k: int, A: sparse.csr_array[Any], rng: np.random.Generator) -> tuple[Array, Array]:
+    """The parts that the graph falls into: W says which, H is the mean of each."""
+    part = parts(A, k, int(rng.integers(2**31)))
+    member = np.eye(k)[part]
+    H = transposed_times(source, member).T / np.maximum(member.sum(axis=0), 1)[:, None]
+    H += H.mean() / 1000  # what is 0 could not move
+    W = (member + SHARE) / (1 + k * SHARE)
+    size = 2 * W.mean()
+    return W / size, H * size

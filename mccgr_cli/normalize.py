@@ -11,10 +11,12 @@ from mccgr_cli.blocks import Array, Matrix
 
 
 def normalize(X: Matrix, how: str) -> Matrix:
-    """Rows to unit sum (``l1``) or unit length (``l2``), or the square root of every value (``sqrt``).
+    """Rows to unit sum (``l1``) or length (``l2``), the square root of every value (``sqrt``), or both (``hellinger``).
 
-    X is changed in place. A row of zeros stays one.
+    X is changed in place. A row of zeros stays one. ``hellinger`` is the square root of unit sums, of unit length then.
     """
+    if how == "hellinger":
+        return normalize(normalize(X, "l1"), "sqrt")
     if how == "sqrt":
         values: Any = X.data if sparse.issparse(X) else X
         np.sqrt(values, out=values)

@@ -5,15 +5,19 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 METHODS = ("mccgr", "mcc", "grnmf", "l2", "kl", "gdcls", "pg")
+BASELINES = ("k-means", "k-means-weighted")  # on X, and on X with the weights that mcc learns
 BANDWIDTHS = ("adaptive", "settle")
-INITS = ("random", "nndsvd")
-NORMALIZATIONS = ("none", "l1", "l2", "sqrt")
+INITS = ("auto", "graph", "random", "nndsvd")
+NORMALIZATIONS = ("none", "l1", "l2", "sqrt", "hellinger")
+GRAPH_FEATURES = ("weighted", "plain")
 WEIGHTS = ("binary", "heat", "histogram", "cosine")
 SYMMETRIES = ("union", "mutual")
 METRICS = ("euclidean", "cosine")
 ASSIGNMENTS = ("kmeans", "max")
 DETECTORS = ("dense", "keypoints")
 LARGEST_RADIUS = 10_000
+
+SCORES = ("accuracy", "nmi", "ari", "purity")
 
 # What a history records of every iteration, and the weight below which a feature counts as silenced.
 HISTORY = ("objective", "data", "graph", "sigma", "seconds")
@@ -26,12 +30,14 @@ class Settings:
 
     k: int
     method: str = "mccgr"
-    alpha: float = 100.0
-    theta: float = 1.0
+    strength: float = 100.0  # of the graph, in units of the data
+    alpha: float | None = None  # the same in absolute units, instead
+    keep: float = 0.5  # share of what the factors explain that the weights of the features leave
+    theta: float | None = None  # width of the kernel in mean errors, instead
     bandwidth: str | float = "adaptive"  # or "settle", or sigma itself
     iterations: int = 200
-    tolerance: float = 1e-5
-    init: str = "random"
+    tolerance: float = 1e-3
+    init: str = "auto"  # the parts of the graph if there is one, else random
     restarts: int = 1
     seed: int = 0
     ridge: float = 1e-3  # of gdcls
@@ -46,6 +52,25 @@ class GraphSettings:
     symmetry: str = "union"  # union: either is the other's neighbour; mutual: both are
     metric: str | None = None  # of the search; by default cosine for cosine weights, else euclidean
     heat_width: float | None = None  # t; by default the mean distance between samples
+    axes: int = 100  # principal axes to compare samples on; 0: compare them as they are
+    graph_features: str = "weighted"  # by the weights that the loss learns, if it learns any
+
+
+NORMALIZATION = "hellinger"
+# Other defaults that come together, by the names of the options.
+PRESETS: dict[str, dict[str, object]] = {
+    "paper": {
+        "normalize": "none",
+        "alpha": 100.0,
+        "theta": 1.0,
+        "bandwidth": "adaptive",
+        "iterations": 200,
+        "tolerance": 1e-5,
+        "init": "random",
+        "axes": 0,
+        "graph_features": "plain",
+    }
+}
 
 
 @dataclass(frozen=True)

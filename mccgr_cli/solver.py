@@ -12,9 +12,9 @@ from scipy import sparse
 
 from mccgr_cli.blocks import Array, BlockSource, Moments, moments, threads_for_blocks
 from mccgr_cli.errors import DataError, ParameterError
-from mccgr_cli.initialize import nndsvd_start, random_start
+from mccgr_cli.initialize import graph_start, nndsvd_start, random_start
 from mccgr_cli.methods import METHODS
-from mccgr_cli.methods.base import GraphTerm, Problem, SquaredError, Terms, Update
+from mccgr_cli.methods.base import GraphTerm, Loss, Problem, QuadraticUpdate, SquaredError, Terms, Update
 from mccgr_cli.methods.correntropy import Correntropy
 from mccgr_cli.settings import HISTORY, Settings
 
@@ -46,6 +46,7 @@ class Factors:
     rho: Array  # (d,)
     history: dict[str, Array]  # objective, data, graph, sigma, seconds: one entry for the start and each step
     converged: bool
+    alpha: float  # weight of the graph, 0 without one
 
     @property
     def objective(self) -> float:
@@ -71,7 +72,7 @@ def solve(
     rng = np.random.default_rng(settings.seed)
     best: tuple[float, Factors] | None = None
     for restart in range(settings.restarts):
-        W, H = start or choose_start(source, settings, known, rng)
+        W, H = start or choose_start(source, settings, known, graph, rng)
         update = make_update(source, settings, graph, known, W, H)
         factors = iterate(update, settings, restart, on_step)
         objective = update.comparable_objective()
@@ -81,15 +82,33 @@ def solve(
     return best[1]
 
 
+@threads_for_blocks()
+def begin(source: BlockSource, settings: Settings, graph: sparse.csr_array[Any] | None = None) -> tuple[Array, Array]:
+    """The W and H that a run begins with."""
+    return choose_start(source, settings, moments(source), graph, np.random.default_rng(settings.seed))
+
+
 def choose_start(
-    source: BlockSource, settings: Settings, known: Moments, rng: np.random.Generator
+    source: BlockSource,
+    settings: Settings,
+    known: Moments,
+    graph: sparse.csr_array[Any] | None,
+    rng: np.random.Generator,
 ) -> tuple[Array, Array]:
+    if starts_from_graph(settings) and graph is not None:
+        return graph_start(source, settings.k, graph, rng)
     make = nndsvd_start if settings.init == "nndsvd" else random_start
     return make(source, settings.k, known.mean, rng)
 
 
+def starts_from_graph(settings: Settings) -> bool:
+    """If there is a graph, whether or not the method has a use for it afterwards."""
+    return settings.init in ("auto", "graph")
+
+
 def uses_graph(settings: Settings) -> bool:
-    return METHODS[settings.method].graph and settings.alpha > 0
+    weight = settings.strength if settings.alpha is None else settings.alpha
+    return METHODS[settings.method].graph and weight > 0
 
 
 def make_update(
@@ -105,8 +124,10 @@ def make_update(
     if uses_graph(settings):
         if graph is None:
             raise ParameterError(settings.method, "needs a graph", "build one, or use a method without")
-        term = GraphTerm(graph, settings.alpha, source.dtype)
-    loss = Correntropy(settings.theta, settings.bandwidth) if method.weighted else SquaredError()
+        term = GraphTerm(graph, settings.alpha, source.dtype, settings.strength)
+    loss: Loss = SquaredError()
+    if method.weighted:
+        loss = Correntropy(settings.theta, settings.bandwidth, settings.keep, known.spread(source.shape[0]))
     return method.update(Problem(source, known.squares, loss, term, settings.ridge), W, H)
 
 
@@ -134,7 +155,8 @@ def iterate(update: Update, settings: Settings, restart: int, on_step: Callable[
     W, H = update.W, update.H.astype(update.W.dtype)
     rho = update.rho
     fits = rho.max() > ALL_SILENCED  # else nothing moves because nothing is fitted
-    return Factors(W, H, rho, history, converged=bool(fits and quiet >= PATIENCE))
+    alpha = update.graph.alpha if isinstance(update, QuadraticUpdate) and update.graph is not None else None
+    return Factors(W, H, rho, history, converged=bool(fits and quiet >= PATIENCE), alpha=alpha or 0.0)
 
 
 def has_settled(step: Step, previous: Step, tolerance: float) -> bool:

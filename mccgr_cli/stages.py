@@ -6,7 +6,7 @@ What a command does apart from reading, showing and writing is here, for whoever
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -23,6 +23,8 @@ from mccgr_cli.readers import Loaded
 from mccgr_cli.readers.checks import check_scale
 from mccgr_cli.settings import HISTORY, NORMALIZATIONS, Description, GraphSettings, Learning, Settings
 from mccgr_cli.solver import Factors, Step, solve, transform, uses_graph
+
+WEIGHING_STEPS = 20  # after which the weights of the features are good enough to look for neighbours with
 
 if TYPE_CHECKING:  # what reads pictures is loaded only where there are pictures
     from mccgr_cli.features.codebook import Codebook
@@ -87,12 +89,34 @@ def make_graph(X: Matrix, settings: GraphSettings, how: str, names: dict[str, An
 
 
 def choose_graph(
-    X: Matrix, settings: Settings, graph_settings: GraphSettings, given: Loaded | None
+    X: Matrix,
+    settings: Settings,
+    graph_settings: GraphSettings,
+    given: Loaded | None = None,
+    start: tuple[Array, Array] | None = None,
 ) -> sparse.csr_array[Any] | None:
     """The graph that was given, or one built from X; None where the method uses none."""
     if not uses_graph(settings):
         return None
-    return build_graph(X, graph_settings) if given is None else check_graph(given, X.shape[0])
+    if given is not None:
+        return check_graph(given, X.shape[0])
+    graph = build_graph(X, graph_settings)
+    if reweighs(settings, graph_settings):
+        graph = build_graph(X, graph_settings, learn_weights(X, settings, graph, start))
+    return graph
+
+
+def reweighs(settings: Settings, graph_settings: GraphSettings) -> bool:
+    """Whether the graph is built anew with the weights that the loss learns."""
+    return uses_graph(settings) and METHODS[settings.method].weighted and graph_settings.graph_features == "weighted"
+
+
+def learn_weights(
+    X: Matrix, settings: Settings, graph: sparse.csr_array[Any], start: tuple[Array, Array] | None
+) -> Array:
+    """The weights of the features (d,), before the graph has a say: a few steps without its term."""
+    without = replace(settings, method="mcc", iterations=WEIGHING_STEPS, restarts=1)
+    return factorize(X, without, graph, start).rho
 
 
 def check_graph(given: Loaded, samples: int) -> sparse.csr_array[Any]:
@@ -141,10 +165,11 @@ def factorize(
 
 def factors_contents(factors: Factors, settings: Settings, how: str, names: dict[str, Any]) -> Contents:
     history = {f"history/{name}": factors.history[name] for name in HISTORY}
+    chosen = {name: value for name, value in asdict(settings).items() if value is not None}
     return Contents(
         "factors",
         {"W": factors.W, "H": factors.H, "rho": factors.rho, **history, **names},
-        {**asdict(settings), "normalize": how, "converged": factors.converged},
+        {**chosen, "alpha": factors.alpha, "normalize": how, "converged": factors.converged},
     )
 
 

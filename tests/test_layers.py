@@ -21,8 +21,8 @@ ROOT = PACKAGE.parent
 LAYERS = (
     ("cli",),
     ("provenance", "stages"),
-    ("solver", "clustering", "metrics"),
-    ("features", "graph", "initialize", "methods"),
+    ("solver", "metrics"),
+    ("axes", "clustering", "features", "graph", "initialize", "methods"),
     ("readers",),
     ("container", "normalize", "storage"),
     ("blocks", "settings", "workers"),

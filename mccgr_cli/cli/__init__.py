@@ -16,13 +16,14 @@ from mccgr_cli import __version__
 from mccgr_cli.errors import ExitStatus, MccgrError, one_line
 from mccgr_cli.interrupts import INTERRUPTS
 
-COMMANDS = ("extract", "graph", "factorize", "cluster", "evaluate", "transform", "info")
+COMMANDS = ("extract", "graph", "factorize", "cluster", "evaluate", "transform", "experiment", "table", "info")
 
 
 class MccgrGroup(click.Group):
     """Commands by name of their module, and the one place where errors become a line and an exit status."""
 
     written = False  # whether the result is out, so that an interrupt comes too late
+    kept = "nothing was written"  # what an interrupt leaves
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(COMMANDS)
@@ -39,11 +40,11 @@ class MccgrGroup(click.Group):
         except KeyboardInterrupt as end:
             if self.written:  # too late: the result is there and whole
                 return None
-            raise end.fault() if isinstance(end, Ended) else Interrupted() from None
+            raise Interrupted(self.kept, end.number if isinstance(end, Ended) else signal.SIGINT) from None
 
     def main(self, *args: Any, **kwargs: Any) -> NoReturn:
         kwargs["standalone_mode"] = False
-        self.written = False
+        self.written, self.kept = False, MccgrGroup.kept
         mend_streams()
         try:
             require_current_folder()
@@ -63,16 +64,18 @@ class MccgrGroup(click.Group):
         except click.Abort:  # an interrupt outside the command itself
             if self.written:
                 sys.exit(ExitStatus.DONE)
-            fail(str(Interrupted()), ExitStatus.INTERRUPTED)
+            fail(str(Interrupted(self.kept)), ExitStatus.INTERRUPTED)
         finally:
             empty_streams()
 
 
 class Interrupted(MccgrError):
-    exit_status = ExitStatus.INTERRUPTED
+    """A signal asked the process to end."""
 
-    def __init__(self, what: str = "interrupted") -> None:
-        super().__init__("mccgr", what, "nothing was written")
+    def __init__(self, kept: str, number: int = signal.SIGINT) -> None:
+        what = "interrupted" if number == signal.SIGINT else f"ended by {signal.Signals(number).name}"
+        super().__init__("mccgr", what, kept)
+        self.exit_status = ExitStatus(128 + number)
 
 
 class Ended(KeyboardInterrupt):
@@ -81,11 +84,6 @@ class Ended(KeyboardInterrupt):
     def __init__(self, number: int) -> None:
         super().__init__(number)
         self.number = number
-
-    def fault(self) -> MccgrError:
-        fault = Interrupted(f"ended by {signal.Signals(self.number).name}")
-        fault.exit_status = ExitStatus(128 + self.number)
-        return fault
 
 
 def heed_signals() -> None:
@@ -153,3 +151,8 @@ def main() -> None:
 def stand() -> None:
     """From now on an interrupt comes too late: the result has been written."""
     main.written = True
+
+
+def keep(what: str) -> None:
+    """From now on an interrupt leaves something behind."""
+    main.kept = what

@@ -28,7 +28,7 @@ from mccgr_cli.settings import ASSIGNMENTS
     show_default=True,
     help="Run k-means so many times and keep the tightest clusters.",
 )
-@options.normalization
+@options.normalization("none")
 @options.seed
 @options.output
 @options.verbosity

@@ -42,12 +42,7 @@ MAX_PIXELS = 100_000_000
     show_default=True,
     help="Skip pictures with more, without decoding them.",
 )
-@click.option(
-    "--jobs",
-    type=click.IntRange(min=0),
-    metavar="N",
-    help="Processes that share the work; 0: none but this one. The result is the same.  [default: one for each core]",
-)
+@options.jobs
 @options.seed
 @options.output
 @options.verbosity
@@ -72,7 +67,7 @@ def command(**given: Any) -> None:
     from mccgr_cli.cli.job import Job
     from mccgr_cli.features.extraction import count_words, learn_codebooks
     from mccgr_cli.provenance import Input
-    from mccgr_cli.workers import Workers, usable_cores
+    from mccgr_cli.workers import Workers
 
     known = given["codebook"]
     learning = options.chosen(Learning, given)
@@ -85,8 +80,7 @@ def command(**given: Any) -> None:
     collection = find_pictures(given, job)
     job.spare(picture.path for picture in collection.pictures)
     pictures, shared = collection.pictures, (given["max_pixels"], given["strict"])
-    jobs = usable_cores() if given["jobs"] is None else given["jobs"]
-    with Workers(min(jobs, len(pictures))) as workers, job.reporter.counting("pictures") as on_progress:
+    with Workers(min(given["jobs"], len(pictures))) as workers, job.reporter.counting("pictures") as on_progress:
         if known is None:
             books = learn_codebooks(pictures, description, learning, workers, *shared, on_progress)
         counts = count_words(pictures, books, workers, *shared, on_progress)

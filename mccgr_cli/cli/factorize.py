@@ -18,9 +18,11 @@ if TYPE_CHECKING:
 
 @click.command()
 @options.matrix_input("MATRIX")
+@options.preset
 @options.solver
 @click.option("--graph", "graph_file", type=options.FILE, metavar="FILE", help="A graph made before by 'mccgr graph'.")
 @options.graph
+@options.graph_features
 @options.preprocessing
 @options.seed
 @options.output
@@ -61,7 +63,7 @@ def command(**given: Any) -> None:
         graph = job.load(given["graph_file"], ("graph",))
         for note in doubts(graph.contents.attributes, given, uses_graph(settings)):
             job.reporter.note(note)
-    A = stages.choose_graph(X, settings, graph_settings, graph)
+    A = stages.choose_graph(X, settings, graph_settings, graph, start)
     if A is not None:
         job.reporter.note(f"graph: {examine(A)}")
 
@@ -74,7 +76,8 @@ def command(**given: Any) -> None:
 def doubts(graph: dict[str, Any], given: dict[str, Any], used: bool) -> Iterator[str]:
     """What may be wrong with giving this graph."""
     if not used:
-        yield f"--graph: not used by --method {given['method']} --alpha {given['alpha']:g}"
+        weight = "strength" if given["alpha"] is None else "alpha"
+        yield f"--graph: not used by --method {given['method']} --{weight} {given[weight]:g}"
     elif graph.get("normalize", given["normalize"]) != given["normalize"]:
         yield f"--graph: built with --normalize {graph['normalize']}, used with --normalize {given['normalize']}"
 

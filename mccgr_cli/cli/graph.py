@@ -36,6 +36,7 @@ def command(**given: Any) -> None:
     matrix = job.load(given["source"], ("matrix",))
     names = matrix.contents.names()
     X = stages.prepare(matrix, given["normalize"], given["dtype"])
-    contents = stages.make_graph(X, options.chosen(GraphSettings, given), given["normalize"], names)
+    settings = options.chosen(GraphSettings, {**given, "graph_features": "plain"})
+    contents = stages.make_graph(X, settings, given["normalize"], names)
     job.reporter.note(f"graph: {examine(contents['A'])}")
     job.write(contents)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -13,11 +13,14 @@ import click
 from mccgr_cli.settings import (
     BANDWIDTHS,
     DETECTORS,
+    GRAPH_FEATURES,
     INITS,
     LARGEST_RADIUS,
     METHODS,
     METRICS,
+    NORMALIZATION,
     NORMALIZATIONS,
+    PRESETS,
     SYMMETRIES,
     WEIGHTS,
     Description,
@@ -65,7 +68,7 @@ MOST_NUMBERS = 100
 
 
 class Numbers(click.ParamType):  # type: ignore[type-arg]
-    """Whole numbers with commas between them, in the order given and each once."""
+    """Whole numbers with commas between them, or from one to another (2-10), in the order given and each once."""
 
     name = "numbers"
 
@@ -75,14 +78,59 @@ class Numbers(click.ParamType):  # type: ignore[type-arg]
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[int, ...]:
         if isinstance(value, tuple):
             return value
-        parts = [part.strip() for part in str(value).split(",")]
-        for part in parts:
-            if not re.fullmatch(r"-?[0-9]+", part):
+        numbers: dict[int, None] = {}
+        for part in (part.strip() for part in str(value).split(",")):
+            ends = re.fullmatch(r"(-?[0-9]+)(?:-([0-9]+))?", part)
+            if ends is None:
                 self.fail(f"{part!r} is not a whole number", param, ctx)
-        numbers = tuple(dict.fromkeys(self.one.convert(part, param, ctx) for part in parts))
+            first = self.one.convert(ends[1], param, ctx)
+            last = self.one.convert(ends[2] or ends[1], param, ctx)
+            if last < first:
+                self.fail(f"{part!r} goes down", param, ctx)
+            numbers |= dict.fromkeys(range(first, min(last, first + MOST_NUMBERS) + 1))
         if len(numbers) > MOST_NUMBERS:
             self.fail(f"more than {MOST_NUMBERS} numbers", param, ctx)
-        return numbers
+        return tuple(numbers)
+
+
+class Several(click.ParamType):  # type: ignore[type-arg]
+    """Values of another type with commas between them, in the order given and each once."""
+
+    name = "several"
+
+    def __init__(self, one: Any) -> None:
+        self.one = one
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[Any, ...]:
+        if isinstance(value, tuple):
+            return value
+        parts = [part.strip() for part in str(value).split(",")]
+        return tuple(dict.fromkeys(self.one.convert(part, param, ctx) for part in parts))
+
+
+class Words(Several):
+    """Some of certain words."""
+
+    def __init__(self, known: Sequence[str], everything: str | None = None) -> None:
+        super().__init__(click.Choice(known))
+        self.known, self.everything = tuple(known), everything
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[Any, ...]:
+        if self.everything is not None and value == self.everything:
+            return self.known
+        return super().convert(value, param, ctx)
+
+
+def sweep(name: str, default: object, one: Any, about: str) -> Callable[[Function], Function]:
+    """An option of another command, of which several values can be given."""
+    return click.option(
+        name,
+        type=Several(one),
+        metavar=f"{'NAME' if isinstance(one, click.Choice) else 'NUMBER'},...",
+        default=None if default is None else str(default),
+        show_default=default is not None,
+        help=about,
+    )
 
 
 def listed(numbers: tuple[int, ...]) -> str:
@@ -102,16 +150,35 @@ def matrix_input(metavar: str) -> Callable[[Function], Function]:
     )
 
 
-normalization = click.option(
-    "--normalize",
-    type=click.Choice(NORMALIZATIONS),
-    default="none",
-    show_default=True,
-    help="Rows to unit sum (l1) or unit length (l2), or the square root of every value (sqrt).",
+def normalization(default: str) -> Callable[[Function], Function]:
+    return click.option(
+        "--normalize",
+        type=click.Choice(NORMALIZATIONS),
+        default=default,
+        show_default=True,
+        help="Rows to unit sum (l1) or unit length (l2); the square root of every value (sqrt), after l1 (hellinger).",
+    )
+
+
+def take_preset(ctx: click.Context, param: click.Parameter, value: str | None) -> None:
+    """Let the preset's values stand in for those that are not given."""
+    if value is not None:
+        ctx.default_map = {**(ctx.default_map or {}), **PRESETS[value]}
+
+
+preset = click.option(
+    "--preset",
+    type=click.Choice(list(PRESETS)),
+    is_eager=True,
+    expose_value=False,
+    callback=take_preset,
+    help="Other defaults. paper: "
+    + ", ".join(f"--{name.replace('_', '-')} {value}" for name, value in PRESETS["paper"].items())
+    + ".",
 )
 
 preprocessing = stack(
-    normalization,
+    normalization(NORMALIZATION),
     click.option(
         "--dtype",
         type=click.Choice(["float32", "float64"]),
@@ -146,32 +213,7 @@ def complete_init(ctx: click.Context, param: click.Parameter, incomplete: str) -
     return words or [CompletionItem(incomplete, type="file")]
 
 
-solver = stack(
-    click.option("--k", type=click.IntRange(min=1), metavar="N", required=True, help="Number of components."),
-    click.option(
-        "--method",
-        type=click.Choice(METHODS),
-        default=Settings.method,
-        show_default=True,
-        help="mccgr: correntropy and graph; mcc: correntropy; grnmf: squared error and graph; l2: squared "
-        "error; kl: Kullback-Leibler; gdcls: constrained least squares; pg: projected gradients.",
-    ),
-    click.option(
-        "--alpha",
-        type=Number(min=0, max=1e30),
-        metavar="NUMBER",
-        default=Settings.alpha,
-        show_default=True,
-        help="Weight of the graph against the squared errors of the data (mccgr, grnmf).",
-    ),
-    click.option(
-        "--theta",
-        type=Number(),
-        metavar="NUMBER",
-        default=Settings.theta,
-        show_default=True,
-        help="Width of the correntropy kernel: the smaller, the more features are silenced (mccgr, mcc).",
-    ),
+course = stack(
     click.option(
         "--bandwidth",
         type=Bandwidth(),
@@ -203,7 +245,8 @@ solver = stack(
         default=Settings.init,
         show_default=True,
         metavar=f"[{'|'.join(INITS)}|FILE]",
-        help="Where to start: random numbers, singular vectors, or the factors in a file.",
+        help="Where to start: the parts that the graph falls into, random numbers, singular vectors, or the factors in "
+        "a file. auto: the graph's parts if the method has a graph, else random numbers.",
     ),
     click.option(
         "--restarts",
@@ -223,22 +266,49 @@ solver = stack(
     ),
 )
 
-graph = stack(
+solver = stack(
+    click.option("--k", type=click.IntRange(min=1), metavar="N", required=True, help="Number of components."),
     click.option(
-        "--neighbors",
-        type=click.IntRange(min=1),
-        metavar="N",
-        default=GraphSettings.neighbors,
+        "--method",
+        type=click.Choice(METHODS),
+        default=Settings.method,
         show_default=True,
-        help="Nearest neighbours that each sample is joined to.",
+        help="mccgr: correntropy and graph; mcc: correntropy; grnmf: squared error and graph; l2: squared "
+        "error; kl: Kullback-Leibler; gdcls: constrained least squares; pg: projected gradients.",
     ),
     click.option(
-        "--weight",
-        type=click.Choice(WEIGHTS),
-        default=GraphSettings.weight,
+        "--strength",
+        type=Number(min=0, max=1e30),
+        metavar="NUMBER",
+        default=Settings.strength,
         show_default=True,
-        help="What an edge weighs: 1, exp(-distance^2 / 2t^2), the histogram intersection or the cosine.",
+        help="Weight of the graph: at 1 it pulls at a sample about as much as the data do (mccgr, grnmf).",
     ),
+    click.option(
+        "--alpha",
+        type=Number(min=0, max=1e30),
+        metavar="NUMBER",
+        help="The same in the paper's way, against the squares of the data; instead of --strength.",
+    ),
+    click.option(
+        "--keep",
+        type=Number(min=0.01, max=1),
+        metavar="SHARE",
+        default=Settings.keep,
+        show_default=True,
+        help="Share of what the factors explain that the weights of the features leave: the smaller, the more are "
+        "silenced (mccgr, mcc).",
+    ),
+    click.option(
+        "--theta",
+        type=Number(),
+        metavar="NUMBER",
+        help="The same in the paper's way, as the width of the kernel in mean errors; instead of --keep.",
+    ),
+    course,
+)
+
+graph_search = stack(
     click.option(
         "--symmetry",
         type=click.Choice(SYMMETRIES),
@@ -257,6 +327,41 @@ graph = stack(
         metavar="T",
         help="The t of --weight heat.  [default: the mean distance between samples]",
     ),
+    click.option(
+        "--axes",
+        type=click.IntRange(min=0, max=10_000),
+        metavar="N",
+        default=GraphSettings.axes,
+        show_default=True,
+        help="Seek neighbours on so many principal axes; 0: among the rows as they are.",
+    ),
+)
+
+graph = stack(
+    click.option(
+        "--neighbors",
+        type=click.IntRange(min=1),
+        metavar="N",
+        default=GraphSettings.neighbors,
+        show_default=True,
+        help="Nearest neighbours that each sample is joined to.",
+    ),
+    click.option(
+        "--weight",
+        type=click.Choice(WEIGHTS),
+        default=GraphSettings.weight,
+        show_default=True,
+        help="What an edge weighs: 1, exp(-distance^2 / 2t^2), the histogram intersection or the cosine.",
+    ),
+    graph_search,
+)
+
+graph_features = click.option(
+    "--graph-features",
+    type=click.Choice(GRAPH_FEATURES),
+    default=GraphSettings.graph_features,
+    show_default=True,
+    help="Seek neighbours by features with the weights that the loss gives them (mccgr), or all alike.",
 )
 
 description = stack(
@@ -330,6 +435,22 @@ learning = stack(
         metavar="N",
         help="Draw at most so many from one picture.  [default: any number]",
     ),
+)
+
+
+def all_cores() -> int:
+    from mccgr_cli.workers import usable_cores
+
+    return usable_cores()
+
+
+jobs = click.option(
+    "--jobs",
+    type=click.IntRange(min=0),
+    metavar="N",
+    default=all_cores,
+    show_default="one for each core",
+    help="Processes that share the work; 0: none but this one. The result is the same.",
 )
 
 seed = click.option(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import math
 import sys
 import time
@@ -15,6 +16,7 @@ import click
 from mccgr_cli.errors import one_line
 
 if TYPE_CHECKING:
+    from mccgr_cli.experiment import Plan
     from mccgr_cli.solver import Step
 
 LINE_EVERY = 5.0  # seconds between plain lines
@@ -59,6 +61,19 @@ class Reporter:
                 yield show
         else:
             yield CountLines(unit)
+
+    @contextmanager
+    def comparing(self, plan: Plan, trials: int) -> Iterator[Callable[[list[dict[str, Any]]], None]]:
+        """A function to call with the rows of every trial: it draws the table of means so far, or prints a line."""
+        if self.quiet:
+            yield lambda _: None
+        elif sys.stderr.isatty():
+            with terminal_comparison(plan, trials) as show:
+                yield show
+        else:
+            lines, done = CountLines("trials"), itertools.count()
+            lines("comparing", next(done), trials)
+            yield lambda _: lines("comparing", next(done), trials)
 
 
 def say(text: str) -> None:
@@ -154,6 +169,42 @@ def terminal_count(unit: str) -> Iterator[Callable[[str, int, int], None]]:
                 tasks[doing] = display.add_task(doing, total=total or None, speed="")
             speed = display.tasks[tasks[doing]].speed
             display.update(tasks[doing], completed=done, speed=f"{speed:.0f} {unit}/s" if speed else "")
+
+        yield show
+
+
+@contextmanager
+def terminal_comparison(plan: Plan, trials: int) -> Iterator[Callable[[list[dict[str, Any]]], None]]:
+    from rich import progress
+    from rich.console import Console, Group
+    from rich.live import Live
+    from rich.table import Table
+
+    columns = (progress.BarColumn(), progress.MofNCompleteColumn(), progress.TimeRemainingColumn())
+    bar = progress.Progress(*columns)
+    task = bar.add_task("", total=trials)
+    sums: dict[tuple[int, str], list[float]] = {}
+    due = 0.0
+
+    def frame() -> Any:
+        table = Table("accuracy so far", *plan.methods, box=None)
+        for k in plan.ks:
+            cells = (sums.get((k, method), [0.0, 0]) for method in plan.methods)
+            table.add_row(f"k={k}", *(f"{total / count:.3f}" if count else "" for total, count in cells))
+        return Group(table, bar)
+
+    with Live(frame(), console=Console(stderr=True), auto_refresh=False, transient=True) as live:
+
+        def show(rows: list[dict[str, Any]]) -> None:
+            nonlocal due
+            for row in rows:
+                total = sums.setdefault((row["k"], row["method"]), [0.0, 0])
+                total[0] += row["accuracy"]
+                total[1] += 1
+            bar.advance(task)
+            if time.monotonic() >= due:
+                due = time.monotonic() + FRAME_EVERY
+                live.update(frame(), refresh=True)
 
         yield show
 

@@ -33,12 +33,31 @@ class Terms:
 
 
 class GraphTerm:
-    """alpha tr(W'LW) = alpha/2 sum_im A_im ||w_i - w_m||^2 with the Laplacian L = diag(u) - A."""
+    """alpha tr(W'LW) = alpha/2 sum_im A_im ||w_i - w_m||^2 with the Laplacian L = diag(u) - A.
 
-    def __init__(self, A: sparse.csr_array[Any], alpha: float, dtype: np.dtype[Any]) -> None:
-        self.adjacency = (A * alpha).astype(dtype)
-        self.degrees: Array = np.asarray(self.adjacency.sum(axis=1)).ravel()  # alpha u
+    alpha, if it is not given, becomes ``strength`` times the data's own hold on W (see :meth:`weigh`).
+    """
+
+    def __init__(
+        self, A: sparse.csr_array[Any], alpha: float | None, dtype: np.dtype[Any], strength: float = 0.0
+    ) -> None:
+        self.alpha = alpha
+        self._strength = strength
+        self._plain = A
+        self._dtype = dtype
         self._cancels = np.sqrt(np.finfo(dtype).eps)
+
+    def weigh(self, rho: Array, H: Array) -> None:
+        """Fix alpha, at the start: as much as a step for W weighs the data, on average over components and samples.
+
+        This does not change when X is scaled, or when W grows and H shrinks.
+        """
+        if self.alpha is None:
+            joined = float(self._plain.sum()) / self._plain.shape[0]
+            hold = float(np.einsum("kj,kj,j->", H, H, rho)) / len(H)
+            self.alpha = self._strength * hold / joined if joined > 0 else 0.0
+        self.adjacency = (self._plain * self.alpha).astype(self._dtype)
+        self.degrees: Array = np.asarray(self.adjacency.sum(axis=1)).ravel()  # alpha u
 
     def pull(self, W: Array) -> Array:
         """alpha A W: where its neighbours draw each sample."""
@@ -164,6 +183,8 @@ class QuadraticUpdate(Update):
         self.sweep(gather)
         self.errors = self._expanded_errors()
         self.loss.adapt(self.errors)  # which errors must be exact depends on the bandwidth, and it on them
+        if self.graph is not None:
+            self.graph.weigh(self.rho, self.H)
         self._measure()
         self.loss.adapt(self.errors)
         return self._terms(before=0.0)

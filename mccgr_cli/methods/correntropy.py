@@ -23,11 +23,15 @@ from mccgr_cli.methods.base import Loss, QuadraticUpdate, quotient
 
 # A bandwidth that moved by less than this in one iteration, after so many iterations, has settled.
 SETTLED = 1e-3
+LARGEST_SCALE = 1e9  # of 2 sigma^2, in mean errors: all features weigh alike
 SETTLE_AFTER = 10
 
 
 class Correntropy(Loss):
-    """2 sigma^2 sum_j (1 - rho_j),  rho_j = exp(-e_j / (2 sigma^2)),  sigma^2 = theta/(2d) sum_j e_j.
+    """2 sigma^2 sum_j (1 - rho_j),  rho_j = exp(-e_j / (2 sigma^2)).
+
+    The bandwidth is the smallest with which the weights leave the share ``keep`` of what the factors explain of the
+    ``spread`` of the features about their means; or, given theta, sigma^2 = theta/(2d) sum_j e_j (the paper).
 
     Maximizing the correntropy sum_j rho_j is minimizing this; its slope in e_j is rho_j, so the quadratic
     problem with weights rho bounds it from above and touches it, and for large theta it is the squared error.
@@ -36,8 +40,8 @@ class Correntropy(Loss):
     until it has settled, and is then frozen, so that the objective falls monotonically), or sigma itself.
     """
 
-    def __init__(self, theta: float, bandwidth: str | float) -> None:
-        self.theta = theta
+    def __init__(self, theta: float | None, bandwidth: str | float, keep: float, spread: Array) -> None:
+        self.theta, self.keep, self.spread = theta, keep, spread
         self.given = self.frozen = not isinstance(bandwidth, str)
         self.settles = bandwidth == "settle"
         self.scale = 2.0 * float(bandwidth) ** 2 if self.given else 0.0  # 2 sigma^2
@@ -50,10 +54,20 @@ class Correntropy(Loss):
     def adapt(self, errors: Array) -> None:
         if self.frozen:
             return
-        previous, self.scale = self.scale, self.theta * float(errors.mean())
+        previous, self.scale = self.scale, self._fitting_scale(errors)
         self._iteration += 1
         steady = abs(self.scale - previous) <= 2 * SETTLED * self.scale
         self.frozen = self.settles and steady and self._iteration > SETTLE_AFTER
+
+    def _fitting_scale(self, errors: Array) -> float:
+        """The 2 sigma^2 that errors call for."""
+        mean = float(errors.mean())
+        if self.theta is not None:
+            return self.theta * mean
+        explained = np.maximum(self.spread - errors, 0)
+        if mean == 0 or not explained.any():
+            return mean
+        return mean * scale_that_keeps(self.keep, errors / mean, explained / explained.sum())
 
     def weights(self, errors: Array) -> Array:
         rho: Array = np.exp(-in_units_of(self.scale, errors))
@@ -63,13 +77,25 @@ class Correntropy(Loss):
         return correntropy_loss(errors, self.scale)
 
     def comparable_value(self, errors: Array) -> float:
-        return correntropy_loss(errors, self.scale if self.given else self.theta * float(errors.mean()))
+        return correntropy_loss(errors, self.scale if self.given else self._fitting_scale(errors))
 
     def doubtful(self, errors: Array, slack: Array) -> Array:
         # Past 2 sigma^2 an error hardly counts any more, however inexact: neither here nor in the mean.
         effect = self.weights(np.maximum(errors - slack, 0)) * slack
         doubtful: Array = effect > np.minimum(errors, self.scale).mean()
         return doubtful
+
+
+def scale_that_keeps(keep: float, errors: Array, shares: Array) -> float:
+    """The s with sum_j shares_j exp(-errors_j / s) = keep, by bisection of its logarithm; at most LARGEST_SCALE."""
+    low, high = 1 / LARGEST_SCALE, LARGEST_SCALE
+    while high > low * (1 + 1e-9):
+        middle = float(np.sqrt(low * high))
+        if shares @ np.exp(-errors / middle) < keep:
+            low = middle
+        else:
+            high = middle
+    return high
 
 
 def correntropy_loss(errors: Array, scale: float) -> float:

@@ -1,0 +1,155 @@
+"""``mccgr experiment``"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from mccgr_cli.cli import options
+from mccgr_cli.settings import BASELINES, METHODS, NORMALIZATION, NORMALIZATIONS, WEIGHTS, GraphSettings, Settings
+
+if TYPE_CHECKING:
+    from mccgr_cli.experiment import Plan
+
+EVERYTHING = (*METHODS, *BASELINES)
+
+
+@click.command()
+@options.matrix_input("MATRIX")
+@options.preset
+@click.option(
+    "--methods",
+    type=options.Words(EVERYTHING, everything="all"),
+    metavar="NAME,...",
+    default="all",
+    show_default=True,
+    help=f"What to compare, of {', '.join(EVERYTHING)}; all of them by default.",
+)
+@click.option(
+    "--k",
+    "ks",
+    type=options.Numbers(min=1, max=10_000),
+    metavar="N,...",
+    required=True,
+    help="Numbers of classes to draw and of clusters to make: 2-10 or 2,5,10.",
+)
+@click.option(
+    "--runs",
+    type=click.IntRange(min=1, max=100_000),
+    metavar="N",
+    default=50,
+    show_default=True,
+    help="Random draws of classes for each --k.",
+)
+@options.sweep("--strength", Settings.strength, options.Number(min=0, max=1e30), "Weight of the graph (mccgr, grnmf).")
+@options.sweep("--alpha", None, options.Number(min=0, max=1e30), "The same in the paper's way, instead of --strength.")
+@options.sweep(
+    "--keep", Settings.keep, options.Number(min=0.01, max=1), "What the weights of features leave (mccgr, mcc)."
+)
+@options.sweep("--theta", None, options.Number(), "The same in the paper's way, instead of --keep.")
+@options.sweep("--neighbors", GraphSettings.neighbors, click.IntRange(min=1), "Of each sample (mccgr, grnmf).")
+@options.sweep("--weight", GraphSettings.weight, click.Choice(WEIGHTS), "Of an edge (mccgr, grnmf).")
+@options.sweep("--normalize", NORMALIZATION, click.Choice(NORMALIZATIONS), "What to do to the rows first.")
+@options.course
+@options.graph_search
+@options.graph_features
+@click.option(
+    "--cluster-restarts",
+    type=click.IntRange(min=1),
+    metavar="N",
+    default=10,
+    show_default=True,
+    help="Run k-means so many times and keep the tightest clusters.",
+)
+@options.jobs
+@options.seed
+@options.output
+@options.verbosity
+def command(**given: Any) -> None:
+    """Compare methods on random draws of classes, as the paper does.
+
+    For every --k and run, so many classes of MATRIX are drawn; all methods factorize their samples from the same
+    start; k-means clusters the coefficients; and the clusters are compared with the classes. k-means on the samples
+    themselves, and on samples with the weights that mcc gives the features, is compared too. Options that take
+    several values try each of them.
+
+    What is done is kept in FILE.part as it comes: the same command goes on where a killed one was, and ends with the
+    same results, whatever --jobs. 'mccgr table' and 'mccgr plot' show them.
+
+    \b
+    Examples:
+      mccgr experiment X.h5 --k 2-10 --runs 50 -o results.h5
+      mccgr experiment X.h5 --methods mccgr --k 2 --alpha 1,10,100,1000,10000 -o alpha.h5
+      mccgr experiment X.h5 --preset paper --k 2-10 -o paper.h5
+    """
+    from mccgr_cli import experiment
+    from mccgr_cli.cli import keep
+    from mccgr_cli.cli.job import Job
+    from mccgr_cli.container import Contents
+    from mccgr_cli.errors import DataError, ParameterError
+    from mccgr_cli.journal import Journal
+    from mccgr_cli.workers import Workers
+
+    if given["output"] == "-":
+        raise ParameterError("-o -", "an experiment needs a file beside which it can keep what it has done", "name one")
+    plan = make_plan(given)
+    job = Job(given, "results")
+    matrix = job.load(given["source"], ("matrix",))
+    if "labels" not in matrix.contents:
+        raise DataError(matrix.name, "no labels to draw classes by", "name them with --label-key")
+    X, labels = matrix.contents["X"], matrix.contents["labels"]
+    experiment.check(plan, labels)
+    trials = plan.trials()
+    journal = Journal(beside(job.paths[0]), identity(given, matrix.sha256), given["overwrite"])
+    try:
+        if journal.done:
+            job.reporter.note(f"going on after {len(journal.done)} of {len(trials)} trials")
+        left = [trial for trial in trials if trial.name not in journal.done]
+        with Workers(given["jobs"]) as workers, job.reporter.comparing(plan, len(trials)) as show:
+            keep(f"what is done is kept in {journal.path}; the same command goes on")
+            for trial in trials:
+                if trial.name in journal.done:
+                    show(journal.done[trial.name])
+            found = workers.map(experiment.perform, left, (X, labels, plan), None)
+            for trial, rows in zip(left, found, strict=True):
+                if rows is None:
+                    what = f"the trial {trial.name} ended its process twice"
+                    raise DataError("worker processes", what, "there may be too little memory; give fewer --jobs")
+                journal.add(trial.name, rows)
+                show(rows)
+        rows = [row for trial in trials for row in journal.done[trial.name]]
+        job.write(Contents("results", experiment.columns(rows), {"runs": plan.runs, "seed": plan.seed}))
+    finally:
+        journal.close()
+    journal.remove()
+
+
+def make_plan(given: dict[str, Any]) -> Plan:
+    from mccgr_cli.experiment import Plan
+
+    swept = {name: given[name] for name in ("alpha", "theta", "strength", "keep", "neighbors", "weight", "normalize")}
+    for name in ("alpha", "theta"):
+        swept[name] = swept[name] or (None,)
+    first = {name: values[0] for name, values in swept.items()}
+    fixed = {**given, **first, "k": 1, "method": "mccgr"}
+    settings, graph = options.chosen(Settings, fixed), options.chosen(GraphSettings, fixed)
+    fixed_by_plan = {"methods": given["methods"], "ks": given["ks"], "runs": given["runs"], "seed": given["seed"]}
+    return Plan(settings=settings, graph=graph, restarts=given["cluster_restarts"], **fixed_by_plan, **swept)
+
+
+def identity(given: dict[str, Any], sha256: str) -> str:
+    """What must be the same for results to belong together."""
+    from mccgr_cli import __version__
+    from mccgr_cli.cli.job import MANNERS
+
+    about = {name: value for name, value in given.items() if name not in (*MANNERS, "source")}
+    text = json.dumps([__version__, sha256, about], sort_keys=True, default=str)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def beside(path: Path) -> Path:
+    return path.with_name(f"{path.name}.part")

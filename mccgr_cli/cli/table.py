@@ -1,0 +1,161 @@
+"""``mccgr table``"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from mccgr_cli.cli import options
+from mccgr_cli.settings import SCORES
+
+if TYPE_CHECKING:
+    from mccgr_cli.comparison import Comparison
+
+
+@click.command()
+@click.argument("source", metavar="RESULTS", type=options.FILE)
+@click.option(
+    "--score",
+    "scores",
+    type=options.Words(SCORES),
+    metavar="NAME,...",
+    default="accuracy,nmi",
+    show_default=True,
+    help=f"Which scores, of {', '.join(SCORES)}: a table for each.",
+)
+@click.option(
+    "--against",
+    metavar="NAME",
+    default="mccgr",
+    show_default=True,
+    help="The method that all others are tested against.",
+)
+@options.output_format("table", "csv", "json", "markdown", "latex")
+def command(source: str, scores: tuple[str, ...], against: str, style: str) -> None:
+    """Print the results of an experiment as the paper prints them.
+
+    Rows are numbers of classes, columns methods; a cell is the mean over the runs and the standard deviation, and the
+    best of a row is marked. Below them the mean rank of every method, and the p value of Wilcoxon's signed-rank test
+    of --against and the method over all runs, with Holm's correction for so many tests.
+
+    \b
+    Examples:
+      mccgr table results.h5
+      mccgr table results.h5 --score nmi --format latex
+      mccgr table results.h5 --against grnmf --format csv
+    """
+    from mccgr_cli.cli.job import show
+    from mccgr_cli.comparison import compare, reference_among
+    from mccgr_cli.readers import load
+
+    loaded = load(source, kinds=("results",))
+    tables = [compare(loaded.contents.datasets, score, loaded.name) for score in scores]
+    reference = reference_among(tables[0].variants, against)
+    if style == "json":
+        show(json.dumps([as_object(table, reference) for table in tables]))
+    elif style == "csv":
+        show(as_csv(tables, reference))
+    else:
+        show("\n\n".join(FORMATS[style](table, reference) for table in tables))
+
+
+def cells(table: Comparison) -> list[list[tuple[str, str, bool]]]:
+    """Of every k and method: mean, standard deviation, and whether it is the best."""
+    return [
+        [(f"{mean:.3f}", f"{deviation:.3f}", bool(best)) for mean, deviation, best in zip(*row, strict=True)]
+        for row in zip(table.means, table.deviations, table.best(), strict=True)
+    ]
+
+
+def foot(table: Comparison, reference: str | None) -> list[tuple[str, list[str]]]:
+    """The lines below the cells."""
+    lines = [("mean", [f"{mean:.3f}" for mean in table.means.mean(axis=0)])]
+    lines.append(("mean rank", [f"{rank:.2f}" for rank in table.mean_ranks()]))
+    if reference is not None and len(table.variants) > 1:
+        tested = table.p_values(reference)
+        lines.append((f"p against {reference}", [written(tested.get(name)) for name in table.variants]))
+    return lines
+
+
+def written(p_value: float | None) -> str:
+    if p_value is None:
+        return ""
+    return "<.001" if p_value < 0.001 else f"{p_value:.3f}"
+
+
+def as_table(table: Comparison, reference: str | None) -> str:
+    from mccgr_cli.cli.tables import aligned
+
+    rows = [[table.score, *table.variants]]
+    for k, row in zip(table.ks, cells(table), strict=True):
+        rows.append([f"k={k}", *(f"{'*' if best else ''}{mean} ±{deviation}" for mean, deviation, best in row)])
+    rows += [[name, *values] for name, values in foot(table, reference)]
+    return f"{aligned(rows)}\n* the best of its row; {counted(table)}"
+
+
+def counted(table: Comparison) -> str:
+    numbers = sorted({len(runs) for runs in table.runs})
+    return f"mean and standard deviation of {' to '.join(str(number) for number in {numbers[0], numbers[-1]})} runs"
+
+
+def as_markdown(table: Comparison, reference: str | None) -> str:
+    lines = [f"| {table.score} | {' | '.join(table.variants)} |", "|---" * (len(table.variants) + 1) + "|"]
+    for k, row in zip(table.ks, cells(table), strict=True):
+        marked = (f"{f'**{mean}**' if best else mean} ± {deviation}" for mean, deviation, best in row)
+        lines.append(f"| {k} | {' | '.join(marked)} |")
+    lines += [f"| {name} | {' | '.join(values)} |" for name, values in foot(table, reference)]
+    return "\n".join(lines)
+
+
+def as_latex(table: Comparison, reference: str | None) -> str:
+    lines = [rf"\begin{{tabular}}{{l{'c' * len(table.variants)}}}", r"\hline"]
+    lines.append(f"$K$ & {' & '.join(map(escaped, table.variants))} " + r"\\ \hline")
+    for k, row in zip(table.ks, cells(table), strict=True):
+        marked = (
+            (r"\textbf{" + mean + "}" if best else mean) + rf" $\pm$ {deviation}" for mean, deviation, best in row
+        )
+        lines.append(f"{k} & {' & '.join(marked)} " + r"\\")
+    lines.append(r"\hline")
+    for name, values in foot(table, reference):
+        shown = (f"${value}$" if value.startswith("<") else value for value in values)
+        lines.append(f"{escaped(name)} & {' & '.join(shown)} " + r"\\")
+    lines += [r"\hline", r"\end{tabular}"]
+    return f"% {table.score}: {counted(table)}\n" + "\n".join(lines)
+
+
+def escaped(text: str) -> str:
+    return text.replace("_", r"\_").replace("%", r"\%")
+
+
+def as_object(table: Comparison, reference: str | None) -> dict[str, Any]:
+    return {
+        "score": table.score,
+        "k": table.ks,
+        "methods": table.variants,
+        "runs": [len(runs) for runs in table.runs],
+        "mean": table.means.tolist(),
+        "deviation": table.deviations.tolist(),
+        "mean_rank": table.mean_ranks().tolist(),
+        "against": reference,
+        "p": table.p_values(reference) if reference is not None else {},
+    }
+
+
+def as_csv(tables: list[Comparison], reference: str | None) -> str:
+    """One line for every score, k and method."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(["score", "k", "method", "mean", "deviation", "runs", "best", "p"])
+    for table in tables:
+        tested = table.p_values(reference) if reference is not None else {}
+        for k, row, runs in zip(table.ks, cells(table), table.runs, strict=True):
+            for name, (mean, deviation, best) in zip(table.variants, row, strict=True):
+                writer.writerow([table.score, k, name, mean, deviation, len(runs), int(best), tested.get(name, "")])
+    return text.getvalue().rstrip("\n")
+
+
+FORMATS = {"table": as_table, "markdown": as_markdown, "latex": as_latex}
