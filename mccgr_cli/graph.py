@@ -73,6 +73,8 @@ def nearest(X: Matrix, neighbors: int, metric: str) -> tuple[Array, Array]:
 def edge_weights(X: Matrix, rows: Array, columns: Array, settings: GraphSettings) -> Array:
     if settings.weight == "binary":
         return np.ones(len(rows))
+    if settings.weight == "shared":
+        return overlap(rows, columns, X.shape[0])
     if settings.weight == "cosine":
         X = normalize(X.copy(), "l2")
     weights = np.empty(len(rows))
@@ -82,6 +84,17 @@ def edge_weights(X: Matrix, rows: Array, columns: Array, settings: GraphSettings
         return weights
     width = settings.heat_width or mean_distance(X)
     return np.exp(-weights / (2 * width**2)) if width > 0 else np.ones(len(rows))
+
+
+def overlap(rows: Array, columns: Array, n: int) -> Array:
+    """Of two samples, each with its neighbours: how many both have, over how many either has (Jaccard)."""
+    near = sparse.csr_array((np.ones(len(rows)), (rows, columns)), shape=(n, n)) + sparse.eye_array(n, format="csr")
+    sizes = np.asarray(near.sum(axis=1)).ravel()
+    both = np.empty(len(rows))
+    for part in chunks(len(rows), EDGE_BLOCK):
+        both[part] = compare(near[rows[part]], near[columns[part]], "cosine")
+    shares: Array = both / (sizes[rows] + sizes[columns] - both)
+    return shares
 
 
 def compare(left: Any, right: Any, measure: str) -> Array:

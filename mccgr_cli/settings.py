@@ -10,7 +10,7 @@ BANDWIDTHS = ("adaptive", "settle")
 INITS = ("auto", "graph", "random", "nndsvd")
 NORMALIZATIONS = ("none", "l1", "l2", "sqrt", "hellinger")
 GRAPH_FEATURES = ("weighted", "plain")
-WEIGHTS = ("binary", "heat", "histogram", "cosine")
+WEIGHTS = ("shared", "binary", "heat", "histogram", "cosine")
 SYMMETRIES = ("union", "mutual")
 METRICS = ("euclidean", "cosine")
 ASSIGNMENTS = ("kmeans", "max")
@@ -48,7 +48,9 @@ class GraphSettings:
     """Which samples are neighbours, and what an edge between them weighs."""
 
     neighbors: int = 5
-    weight: str = "binary"  # binary: 1, heat: exp(-d^2 / 2t^2), histogram: sum of minima, cosine
+    weight: str = (
+        "shared"  # shared: by common neighbours, binary: 1, heat: exp(-d^2 / 2t^2), histogram: sum of minima, cosine
+    )
     symmetry: str = "union"  # union: either is the other's neighbour; mutual: both are
     metric: str | None = None  # of the search; by default cosine for cosine weights, else euclidean
     heat_width: float | None = None  # t; by default the mean distance between samples
@@ -67,6 +69,7 @@ PRESETS: dict[str, dict[str, object]] = {
         "iterations": 200,
         "tolerance": 1e-5,
         "init": "random",
+        "weight": "binary",
         "axes": 0,
         "graph_features": "plain",
     }

@@ -351,7 +351,8 @@ graph = stack(
         type=click.Choice(WEIGHTS),
         default=GraphSettings.weight,
         show_default=True,
-        help="What an edge weighs: 1, exp(-distance^2 / 2t^2), the histogram intersection or the cosine.",
+        help="What an edge weighs: the share of neighbours that its ends have in common, 1, exp(-distance^2 / 2t^2), "
+        "the histogram intersection or the cosine.",
     ),
     graph_search,
 )
