@@ -30,15 +30,15 @@ def build_graph(X: Matrix, settings: GraphSettings, rho: Array | None = None) ->
     Neighbours are sought on the principal axes of X, its features weighted by ``rho``, or among the rows as they are.
     """
     n = X.shape[0]
-    if settings.axes and n > 1:
-        X = place(X, settings.axes, rho)
+    placed = place(X, settings.axes, rho) if settings.axes and n > 1 else X
     neighbors = min(settings.neighbors, n - 1)
     if neighbors < 1:
         return sparse.csr_array((n, n), dtype=np.float64)
     metric = settings.metric or ("cosine" if settings.weight == "cosine" else "euclidean")
-    rows, columns = nearest(X, neighbors, metric)
+    rows, columns = nearest(placed, neighbors, metric)
     # Both directions get the same weight, so that the larger and the smaller of the two are union and mutual.
-    directed = sparse.csr_array((edge_weights(X, rows, columns, settings), (rows, columns)), shape=(n, n))
+    weights = edge_weights(X if settings.weight == "histogram" else placed, rows, columns, settings)
+    directed = sparse.csr_array((np.maximum(weights, 0), (rows, columns)), shape=(n, n))  # a cosine may be below 0
     join = directed.maximum if settings.symmetry == "union" else directed.minimum
     A = sparse.csr_array(join(directed.T.tocsr()))
     A.eliminate_zeros()

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from typing import Any, TypeVar
 
 METHODS = ("mccgr", "mcc", "grnmf", "l2", "kl", "gdcls", "pg")
 BASELINES = ("k-means", "k-means-weighted")  # on X, and on X with the weights that mcc learns
@@ -60,7 +61,7 @@ class GraphSettings:
 
 NORMALIZATION = "hellinger"
 # Other defaults that come together, by the names of the options.
-PRESETS: dict[str, dict[str, object]] = {
+PRESETS: dict[str, dict[str, Any]] = {
     "paper": {
         "normalize": "none",
         "alpha": 100.0,
@@ -74,6 +75,15 @@ PRESETS: dict[str, dict[str, object]] = {
         "graph_features": "plain",
     }
 }
+
+
+Chosen = TypeVar("Chosen", Settings, GraphSettings)
+
+
+def by_preset(name: str, kind: type[Chosen], **given: Any) -> Chosen:
+    """Settings with the defaults of a preset."""
+    known = {field.name for field in fields(kind)}
+    return kind(**{**{name: value for name, value in PRESETS[name].items() if name in known}, **given})
 
 
 @dataclass(frozen=True)

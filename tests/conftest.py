@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +15,14 @@ from hypothesis import settings
 
 from mccgr_cli.cli import main
 from mccgr_cli.container import Contents, encode
+from mccgr_cli.settings import GraphSettings, Settings, by_preset
 from mccgr_cli.storage import write_files
 
 ORACLES = Path(__file__).parent / "oracles"
+
+# What the formulas and other programs are compared with has the settings of the paper.
+paper = partial(by_preset, "paper", Settings)
+paper_graph = partial(by_preset, "paper", GraphSettings)
 
 # Machines are shared: how long an example takes says nothing.
 settings.register_profile("mccgr", deadline=None, derandomize=True)

@@ -53,7 +53,7 @@ def test_same_seed_same_bytes(mccgr, X_file, tmp_path):
 
 def test_a_graph_made_before_gives_the_same_factors(mccgr, X_file, tmp_path):
     mccgr("graph", X_file, "-o", tmp_path / "A.h5")
-    mccgr("factorize", X_file, "--k", 3, "-o", tmp_path / "a.h5")
+    mccgr("factorize", X_file, "--k", 3, "--graph-features", "plain", "-o", tmp_path / "a.h5")
     mccgr("factorize", X_file, "--k", 3, "--graph", tmp_path / "A.h5", "-o", tmp_path / "b.h5")
     assert datasets(tmp_path / "a.h5")["W"].tobytes() == datasets(tmp_path / "b.h5")["W"].tobytes()
 
@@ -65,7 +65,7 @@ def test_graph_options_matter(mccgr, X_file, tmp_path):
 
 
 def test_starting_from_a_file_goes_on_from_there(mccgr, X_file, tmp_path):
-    options = ("--k", 3, "--bandwidth", "2.5", "--tolerance", 0)
+    options = ("--k", 3, "--preset", "paper", "--bandwidth", "2.5", "--tolerance", 0)
     mccgr("factorize", X_file, *options, "--iterations", 4, "-o", tmp_path / "a.h5")
     mccgr("factorize", X_file, *options, "--iterations", 6, "--init", tmp_path / "a.h5", "-o", tmp_path / "b.h5")
     mccgr("factorize", X_file, *options, "--iterations", 10, "-o", tmp_path / "c.h5")
@@ -78,7 +78,7 @@ def test_sparse_single_precision_and_normalization(mccgr, tmp_path):
     sparse.save_npz(tmp_path / "X.npz", sparse.csr_matrix(X))
     np.save(tmp_path / "X.npy", (X / np.linalg.norm(X, axis=1, keepdims=True)).astype(np.float32))
     mccgr("factorize", tmp_path / "X.npz", "--k", 3, "--normalize", "l2", "--dtype", "float32", "-o", tmp_path / "a.h5")
-    mccgr("factorize", tmp_path / "X.npy", "--k", 3, "-o", tmp_path / "b.h5")
+    mccgr("factorize", tmp_path / "X.npy", "--k", 3, "--normalize", "none", "-o", tmp_path / "b.h5")
     a, b = datasets(tmp_path / "a.h5"), datasets(tmp_path / "b.h5")
     assert a["W"].dtype == b["W"].dtype == np.float32
     np.testing.assert_allclose(a["W"] @ a["H"], b["W"] @ b["H"], atol=0.01)

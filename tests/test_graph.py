@@ -4,29 +4,33 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from conftest import ORACLES, planted
+from conftest import ORACLES, paper_graph, planted
 from scipy import sparse
 from scipy.linalg import block_diag
 from scipy.spatial.distance import cdist
 
-from mccgr_cli.graph import build_graph, examine
+from mccgr_cli.axes import coordinates
+from mccgr_cli.blocks import MemoryBlocks, moments
+from mccgr_cli.graph import build_graph, examine, parts
+from mccgr_cli.metrics import evaluate
 from mccgr_cli.settings import SYMMETRIES, WEIGHTS, GraphSettings
 
 
 def brute_force(X, neighbors, distance, weight, symmetry):
     n = len(X)
     directed = np.zeros((n, n))
+    near = [sorted((m for m in range(n) if m != i), key=lambda m: distance[i, m])[:neighbors] for i in range(n)]
     for i in range(n):
-        others = sorted((m for m in range(n) if m != i), key=lambda m: distance[i, m])
-        for m in others[:neighbors]:
-            directed[i, m] = weight(X[i], X[m])
+        for m in near[i]:
+            both = len({i, *near[i]} & {m, *near[m]})
+            directed[i, m] = both / (2 * neighbors + 2 - both) if weight == "shared" else weight(X[i], X[m])
     return np.maximum(directed, directed.T) if symmetry == "union" else np.minimum(directed, directed.T)
 
 
 def test_equals_cais_graph():
     X = np.load(ORACLES / "small_l2_hfirst.npz")["X"]
     theirs = sparse.load_npz(ORACLES / "small_graph_A.npz").toarray()
-    np.testing.assert_array_equal(build_graph(X, GraphSettings()).toarray(), theirs)
+    np.testing.assert_array_equal(build_graph(X, paper_graph()).toarray(), theirs)
 
 
 @pytest.mark.parametrize("make", [np.asarray, sparse.csr_array], ids=["dense", "sparse"])
@@ -39,13 +43,14 @@ def test_equals_brute_force(weight, symmetry, make):
     distance = cdist(unit, unit) if weight == "cosine" else cdist(X, X)
     width = distance.mean()
     weights = {
+        "shared": "shared",
         "binary": lambda a, b: 1.0,
         "heat": lambda a, b: np.exp(-((a - b) ** 2).sum() / (2 * width**2)),
         "histogram": lambda a, b: np.minimum(a, b).sum(),
         "cosine": lambda a, b: a @ b / np.linalg.norm(a) / np.linalg.norm(b),
     }
     expected = brute_force(X, 4, distance, weights[weight], symmetry)
-    A = build_graph(make(X), GraphSettings(neighbors=4, weight=weight, symmetry=symmetry))
+    A = build_graph(make(X), paper_graph(neighbors=4, weight=weight, symmetry=symmetry))
     np.testing.assert_allclose(A.toarray(), expected, rtol=1e-9)
 
 
@@ -53,27 +58,27 @@ def test_metric_and_width_can_be_chosen():
     X, _ = planted(n=30)
     unit = X / np.linalg.norm(X, axis=1, keepdims=True)
     expected = brute_force(X, 3, cdist(unit, unit), lambda a, b: np.exp(-((a - b) ** 2).sum() / 8), "union")
-    settings = GraphSettings(neighbors=3, weight="heat", metric="cosine", heat_width=2.0)
+    settings = paper_graph(neighbors=3, weight="heat", metric="cosine", heat_width=2.0)
     np.testing.assert_allclose(build_graph(X, settings).toarray(), expected, rtol=1e-9)
 
 
 def test_building_a_graph_leaves_X_alone():
     X, _ = planted(n=20)
     before = X.copy()
-    build_graph(X, GraphSettings(weight="cosine"))
+    build_graph(X, paper_graph(weight="cosine"))
     np.testing.assert_array_equal(X, before)
 
 
 def test_duplicates_do_not_become_their_own_neighbours():
     X = np.repeat([[1.0, 0.0], [0.0, 1.0]], 4, axis=0)
-    A = build_graph(X, GraphSettings(neighbors=3))
+    A = build_graph(X, paper_graph(neighbors=3))
     assert A.diagonal().sum() == 0
     assert examine(A).components == 2
 
 
 @pytest.mark.parametrize("n", [1, 2, 4])
 def test_few_samples_get_as_many_neighbours_as_there_are(n):
-    A = build_graph(np.eye(n), GraphSettings(neighbors=5))
+    A = build_graph(np.eye(n), paper_graph(neighbors=5))
     np.testing.assert_array_equal(A.toarray(), 1 - np.eye(n))
 
 
@@ -87,8 +92,70 @@ def test_isolated_samples_and_components_are_counted():
 def test_empty_samples_have_no_cosine_neighbours(weight):
     X, _ = planted(n=30)
     X[[4, 9]] = 0
-    A = build_graph(X, GraphSettings(metric="cosine", weight=weight)).toarray()
+    A = build_graph(X, paper_graph(metric="cosine", weight=weight)).toarray()
     others = np.setdiff1d(np.arange(30), [4, 9])
-    alone = build_graph(X[others], GraphSettings(metric="cosine", weight=weight)).toarray()
+    alone = build_graph(X[others], paper_graph(metric="cosine", weight=weight)).toarray()
     assert A[[4, 9]].sum() == 0
     np.testing.assert_allclose(A[np.ix_(others, others)], alone)
+
+
+# On principal axes
+
+
+def test_principal_axes_are_those_of_the_weighted_and_centred_features():
+    X, _ = planted(n=40)
+    rho = np.linspace(0, 1, X.shape[1])
+    source = MemoryBlocks(X, block_rows=7)
+    ours = coordinates(source, moments(source), 4, 0.25, rho)
+    U, S, _ = np.linalg.svd((X - X.mean(axis=0)) * np.sqrt(rho), full_matrices=False)
+    theirs = U[:, :4] * S[:4] ** 0.75
+    theirs /= np.linalg.norm(theirs, axis=1, keepdims=True)
+    np.testing.assert_allclose(np.abs(ours), np.abs(theirs), atol=1e-3)  # the sign of an axis is arbitrary
+
+
+@pytest.mark.parametrize("make", [np.asarray, sparse.csr_array], ids=["dense", "sparse"])
+def test_neighbours_on_axes_do_not_depend_on_scale_and_ignore_what_weighs_nothing(make):
+    X, _ = planted(n=40)
+    noise = np.random.default_rng(0).random((40, 30)) * 100
+    rho = np.r_[np.ones(X.shape[1]), np.zeros(30)]
+    settings = GraphSettings()
+    alone = build_graph(make(X), settings)
+    beside = build_graph(make(1000 * np.hstack([X, noise])), settings, rho)
+    assert abs(alone - beside).max() < 1e-12
+    disturbed = build_graph(make(np.hstack([X, noise])), settings)
+    assert abs(alone - disturbed).max() > 0.1
+
+
+@pytest.mark.parametrize("weight", WEIGHTS)
+def test_every_weight_is_at_least_0_on_axes_too(weight):
+    X, _ = planted(n=30)
+    A = build_graph(X, GraphSettings(weight=weight))
+    assert A.nnz > 0
+    assert A.data.min() > 0
+    assert abs(A - A.T).max() < 1e-12
+
+
+def test_a_graph_falls_into_its_components():
+    blocks = [np.ones((size, size)) - np.eye(size) for size in (5, 7, 9)]
+    A = sparse.csr_array(block_diag(*blocks))
+    truth = np.repeat([0, 1, 2], [5, 7, 9])
+    assert evaluate(truth.tolist(), parts(A, 3, 0)).accuracy == 1
+
+
+def test_a_large_graph_falls_into_parts_as_a_small_one(monkeypatch):
+    X, _ = planted(n=90)
+    A = build_graph(X, GraphSettings())
+    densely = parts(A, 3, 0)
+    monkeypatch.setattr("mccgr_cli.graph.DENSE_GRAPH", 10)
+    assert evaluate(densely.tolist(), parts(A, 3, 0)).accuracy == 1
+
+
+@pytest.mark.parametrize("n", [1, 2, 3])
+def test_fewer_samples_than_parts_are_parts_of_their_own(n):
+    assert parts(sparse.csr_array((n, n)), 3, 0).tolist() == list(range(n))
+
+
+def test_isolated_samples_have_a_part_too():
+    part = parts(sparse.csr_array((6, 6)), 2, 0)
+    assert part.shape == (6,)
+    assert set(part.tolist()) <= {0, 1}

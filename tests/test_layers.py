@@ -20,10 +20,12 @@ ROOT = PACKAGE.parent
 # From the top down: a module imports only from its own layer and those below it.
 LAYERS = (
     ("cli",),
+    ("comparison", "experiment"),
     ("provenance", "stages"),
     ("solver", "metrics"),
     ("axes", "clustering", "features", "graph", "initialize", "methods"),
     ("readers",),
+    ("journal",),
     ("container", "normalize", "storage"),
     ("blocks", "settings", "workers"),
     ("interrupts",),

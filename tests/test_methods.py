@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from conftest import ORACLES, planted, relative_gap
+from conftest import ORACLES, paper, paper_graph, planted, relative_gap
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import sparse
@@ -17,7 +17,6 @@ from mccgr_cli.errors import DataError
 from mccgr_cli.graph import build_graph
 from mccgr_cli.initialize import random_start
 from mccgr_cli.methods import METHODS
-from mccgr_cli.settings import GraphSettings, Settings
 from mccgr_cli.solver import solve
 
 MONOTONE = ("l2", "kl", "grnmf", "mcc", "mccgr")
@@ -50,7 +49,7 @@ def oracle(name):
 )
 def test_factors_equal_those_of_independent_programs(method, name, result, make, graph_of_oracles):
     theirs = oracle(name)
-    settings = Settings(k=4, method=method, alpha=100, iterations=50, tolerance=0)
+    settings = paper(k=4, method=method, alpha=100, iterations=50, tolerance=0)
     ours = run(make(theirs["X"]), settings, graph_of_oracles, (theirs["W0"], theirs["H0"]), block_rows=17)
     assert relative_gap(ours.W, theirs[f"W{result}"]) < 1e-9
     assert relative_gap(ours.H, theirs[f"H{result}"]) < 1e-9
@@ -58,14 +57,14 @@ def test_factors_equal_those_of_independent_programs(method, name, result, make,
 
 def test_kl_equals_scikit_learn_but_for_its_clipping():
     theirs = oracle("kl")
-    ours = run(theirs["X"], Settings(k=4, method="kl", iterations=50, tolerance=0), start=(theirs["W0"], theirs["H0"]))
+    ours = run(theirs["X"], paper(k=4, method="kl", iterations=50, tolerance=0), start=(theirs["W0"], theirs["H0"]))
     assert relative_gap(ours.W, theirs["W"]) < 1e-6
     np.testing.assert_allclose(ours.history["objective"], theirs["obj"], rtol=1e-6)
 
 
 def test_pg_ends_where_lins_program_ends():
     theirs = oracle("pg_lin")
-    ours = run(theirs["X"], Settings(k=4, method="pg", iterations=50, tolerance=0), start=(theirs["W0"], theirs["H0"]))
+    ours = run(theirs["X"], paper(k=4, method="pg", iterations=50, tolerance=0), start=(theirs["W0"], theirs["H0"]))
     np.testing.assert_allclose(ours.history["objective"] / 2, theirs["obj"], rtol=0.01)
 
 
@@ -81,7 +80,7 @@ def textbook_gdcls(X, W, H, ridge, iterations):
 
 def test_gdcls_ends_where_the_textbook_form_ends():
     start = oracle("l2")
-    settings = Settings(k=4, method="gdcls", iterations=50, tolerance=0)
+    settings = paper(k=4, method="gdcls", iterations=50, tolerance=0)
     ours = run(start["X"], settings, start=(start["W0"], start["H0"]), block_rows=17)
     W, H = textbook_gdcls(start["X"], start["W0"], start["H0"], settings.ridge, 50)
     assert ours.objective <= 1.01 * ((start["X"] - W @ H) ** 2).sum()
@@ -105,7 +104,7 @@ def textbook_mccgr(X, W, H, A, alpha, theta, iterations):
 @pytest.mark.parametrize(("method", "alpha"), [("mcc", 0.0), ("mccgr", 0.1), ("mccgr", 100.0)])
 def test_correntropy_equals_the_textbook(method, alpha, theta, make, graph_of_oracles):
     given = oracle("l2")
-    settings = Settings(k=4, method=method, alpha=alpha, theta=theta, iterations=50, tolerance=0)
+    settings = paper(k=4, method=method, alpha=alpha, theta=theta, iterations=50, tolerance=0)
     ours = run(make(given["X"]), settings, graph_of_oracles, (given["W0"], given["H0"]), block_rows=17)
     W, H = textbook_mccgr(given["X"], given["W0"], given["H0"], graph_of_oracles.toarray(), alpha, theta, 50)
     assert relative_gap(ours.W, W) < 1e-9
@@ -114,7 +113,7 @@ def test_correntropy_equals_the_textbook(method, alpha, theta, make, graph_of_or
 
 def test_terms_add_up_to_what_the_factors_say(graph_of_oracles):
     X = oracle("l2")["X"]
-    ours = run(X, Settings(k=4, alpha=3.0, iterations=20, tolerance=0), graph_of_oracles)
+    ours = run(X, paper(k=4, alpha=3.0, iterations=20, tolerance=0), graph_of_oracles)
     last = {name: values[-1] for name, values in ours.history.items()}
     errors = ((X - ours.W @ ours.H) ** 2).sum(axis=0)
     rho = np.exp(-errors / (2 * last["sigma"] ** 2))
@@ -128,8 +127,8 @@ def test_terms_add_up_to_what_the_factors_say(graph_of_oracles):
 
 def test_a_wide_kernel_makes_correntropy_the_squared_error(graph_of_oracles):
     X = oracle("l2")["X"]
-    wide = run(X, Settings(k=4, method="mccgr", theta=1e9, iterations=30), graph_of_oracles)
-    squared = run(X, Settings(k=4, method="grnmf", iterations=30), graph_of_oracles)
+    wide = run(X, paper(k=4, method="mccgr", theta=1e9, iterations=30), graph_of_oracles)
+    squared = run(X, paper(k=4, method="grnmf", iterations=30), graph_of_oracles)
     np.testing.assert_allclose(wide.W, squared.W, rtol=1e-5)
     assert wide.objective == pytest.approx(squared.objective, rel=1e-5)
 
@@ -146,8 +145,8 @@ def test_the_settings_name_the_methods_there_are():
 def test_factors_are_finite_and_not_negative(method, make, dtype):
     X, _ = planted()
     X[3], X[:, 5] = 0, 0
-    graph = build_graph(X, GraphSettings())
-    ours = run(make(X.astype(dtype)), Settings(k=3, method=method, iterations=30), graph)
+    graph = build_graph(X, paper_graph())
+    ours = run(make(X.astype(dtype)), paper(k=3, method=method, iterations=30), graph)
     for factor in (ours.W, ours.H):
         assert factor.dtype == dtype
         assert np.isfinite(factor).all()
@@ -157,26 +156,26 @@ def test_factors_are_finite_and_not_negative(method, make, dtype):
 
 def test_every_method_reduces_the_error(method):
     X, _ = planted()
-    graph = build_graph(X, GraphSettings())
-    ours = run(X, Settings(k=3, method=method, alpha=0.01, theta=5.0, iterations=60), graph)
+    graph = build_graph(X, paper_graph())
+    ours = run(X, paper(k=3, method=method, alpha=0.01, theta=5.0, iterations=60), graph)
     assert ((X - ours.W @ ours.H) ** 2).sum() < 0.2 * (X**2).sum()
 
 
 def test_same_seed_same_bytes(method):
     X, _ = planted()
-    graph = build_graph(X, GraphSettings())
-    first, second = (run(X, Settings(k=3, method=method, seed=5, iterations=10), graph) for _ in range(2))
+    graph = build_graph(X, paper_graph())
+    first, second = (run(X, paper(k=3, method=method, seed=5, iterations=10), graph) for _ in range(2))
     assert first.W.tobytes() == second.W.tobytes()
     assert first.H.tobytes() == second.H.tobytes()
-    other = run(X, Settings(k=3, method=method, seed=6, iterations=10), graph)
+    other = run(X, paper(k=3, method=method, seed=6, iterations=10), graph)
     assert first.W.tobytes() != other.W.tobytes()
 
 
 @pytest.mark.parametrize("make", [np.asarray, sparse.csr_array], ids=["dense", "sparse"])
 def test_blocks_do_not_change_the_result(method, make):
     X, _ = planted()
-    graph = build_graph(X, GraphSettings())
-    settings = Settings(k=3, method=method, iterations=15)
+    graph = build_graph(X, paper_graph())
+    settings = paper(k=3, method=method, iterations=15)
     whole = run(X, settings, graph, block_rows=len(X))
     parts = run(make(X), settings, graph, block_rows=7)
     np.testing.assert_allclose(parts.W, whole.W, rtol=1e-8, atol=1e-12)
@@ -185,8 +184,8 @@ def test_blocks_do_not_change_the_result(method, make):
 
 def test_single_precision_follows_double(method):
     X, _ = planted()
-    graph = build_graph(X, GraphSettings())
-    settings = Settings(k=3, method=method, iterations=15)
+    graph = build_graph(X, paper_graph())
+    settings = paper(k=3, method=method, iterations=15)
     double, single = run(X, settings, graph), run(X.astype(np.float32), settings, graph)
     np.testing.assert_allclose(single.W @ single.H, double.W @ double.H, rtol=0.01, atol=0.01)
     assert single.objective == pytest.approx(double.objective, rel=1e-3)
@@ -216,8 +215,8 @@ def problems(draw):
 )
 def test_the_objective_never_rises_with_sigma_fixed(method, problem, alpha, theta):
     X, k, seed = problem
-    graph = build_graph(X, GraphSettings(neighbors=3))
-    settings = Settings(k=k, method=method, alpha=alpha, theta=theta, iterations=25, tolerance=0, seed=seed)
+    graph = build_graph(X, paper_graph(neighbors=3))
+    settings = paper(k=k, method=method, alpha=alpha, theta=theta, iterations=25, tolerance=0, seed=seed)
     if METHODS[method].weighted:
         first = run(X, replace(settings, iterations=1), graph)
         settings = replace(settings, bandwidth=float(first.history["sigma"][-1]) or 1.0)
@@ -235,8 +234,8 @@ def test_the_objective_never_rises_with_sigma_fixed(method, problem, alpha, thet
 def test_each_step_lowers_the_objective_at_its_own_sigma(bandwidth):
     X, _ = planted()
     seen = []
-    settings = Settings(k=3, bandwidth=bandwidth, iterations=150, tolerance=0)
-    solve(MemoryBlocks(X), settings, build_graph(X, GraphSettings()), on_step=seen.append)
+    settings = paper(k=3, bandwidth=bandwidth, iterations=150, tolerance=0)
+    solve(MemoryBlocks(X), settings, build_graph(X, paper_graph()), on_step=seen.append)
     assert all(step.change >= -1e-12 for step in seen)
 
 
@@ -245,7 +244,7 @@ def test_each_step_lowers_the_objective_at_its_own_sigma(bandwidth):
 
 def test_settled_bandwidth_is_frozen_and_the_objective_then_falls():
     X, _ = planted()
-    ours = run(X, Settings(k=3, bandwidth="settle", iterations=150, tolerance=0), build_graph(X, GraphSettings()))
+    ours = run(X, paper(k=3, bandwidth="settle", iterations=150, tolerance=0), build_graph(X, paper_graph()))
     sigma, objective = ours.history["sigma"], ours.history["objective"]
     frozen = int(np.flatnonzero(np.diff(sigma))[-1]) + 1
     assert frozen < 100
@@ -254,16 +253,16 @@ def test_settled_bandwidth_is_frozen_and_the_objective_then_falls():
 
 def test_adaptive_bandwidth_follows_the_errors():
     X, _ = planted()
-    ours = run(X, Settings(k=3, theta=2.0, method="mcc", iterations=5, tolerance=0))
-    before = run(X, Settings(k=3, theta=2.0, method="mcc", iterations=4, tolerance=0))
+    ours = run(X, paper(k=3, theta=2.0, method="mcc", iterations=5, tolerance=0))
+    before = run(X, paper(k=3, theta=2.0, method="mcc", iterations=4, tolerance=0))
     errors = ((X - before.W @ before.H) ** 2).sum(axis=0)
     assert ours.history["sigma"][-1] == pytest.approx(np.sqrt(2.0 / (2 * X.shape[1]) * errors.sum()))
 
 
 def test_converged_means_that_nothing_moves(method):
     X, _ = planted()
-    graph = build_graph(X, GraphSettings())
-    settings = Settings(k=3, method=method, alpha=0.1, iterations=2000, tolerance=1e-4)
+    graph = build_graph(X, paper_graph())
+    settings = paper(k=3, method=method, alpha=0.1, iterations=2000, tolerance=1e-4)
     ours = run(X, settings, graph)
     assert ours.converged
     assert ours.iterations < 2000
@@ -273,7 +272,7 @@ def test_converged_means_that_nothing_moves(method):
 
 def test_stopping_at_the_limit_is_not_converging():
     X, _ = planted()
-    ours = run(X, Settings(k=3, method="l2", iterations=4, tolerance=1e-9))
+    ours = run(X, paper(k=3, method="l2", iterations=4, tolerance=1e-9))
     assert not ours.converged
     assert ours.iterations == 4
     assert len(ours.history["objective"]) == 5
@@ -285,16 +284,16 @@ def test_nearly_exact_fits_are_measured_exactly():
     W, H = rng.random((50, 3)) + 0.1, rng.random((3, 20)) + 0.1
     X = W @ H
     near = H * (1 + 1e-9 * rng.standard_normal(H.shape))
-    ours = run(X, Settings(k=3, method="l2", iterations=0), start=(W, near))
+    ours = run(X, paper(k=3, method="l2", iterations=0), start=(W, near))
     assert ours.objective == pytest.approx(((X - W @ near) ** 2).sum(), rel=1e-6, abs=0)
 
 
 def test_smooth_coefficients_have_an_exact_graph_term():
     X, _ = planted()
-    A = build_graph(X, GraphSettings())
+    A = build_graph(X, paper_graph())
     rng = np.random.default_rng(0)
     W = 1 + 1e-9 * rng.random((len(X), 3))
-    ours = run(X, Settings(k=3, method="grnmf", alpha=1.0, iterations=0), A, start=(W, rng.random((3, 24))))
+    ours = run(X, paper(k=3, method="grnmf", alpha=1.0, iterations=0), A, start=(W, rng.random((3, 24))))
     edges = A.tocoo()
     exact = (edges.data * ((W[edges.row] - W[edges.col]) ** 2).sum(axis=1)).sum() / 2
     assert ours.history["graph"][0] == pytest.approx(exact, rel=1e-6, abs=0)
@@ -303,14 +302,14 @@ def test_smooth_coefficients_have_an_exact_graph_term():
 def test_noisy_features_are_silenced():
     X, _ = planted(n=90, d=24)
     noisy = np.random.default_rng(1).integers(0, 2, (90, 6)) * 12.0
-    ours = run(np.hstack([X, noisy]), Settings(k=3, method="mcc", iterations=100))
+    ours = run(np.hstack([X, noisy]), paper(k=3, method="mcc", iterations=100))
     assert ours.rho[24:].max() < 0.1 * np.median(ours.rho[:24])
 
 
 def test_restarts_keep_the_best():
     X, _ = planted()
     seen = []
-    settings = Settings(k=5, method="l2", restarts=4, iterations=10, tolerance=0)
+    settings = paper(k=5, method="l2", restarts=4, iterations=10, tolerance=0)
     best = solve(MemoryBlocks(X), settings, on_step=seen.append)
     ends = [step.objective for step in seen if step.iteration == 10]
     assert len(ends) == 4
@@ -329,7 +328,7 @@ def test_zeros_in_the_start_do_no_harm(method, dtype):
     rng = np.random.default_rng(0)
     W, H = rng.random((60, 3)), rng.random((3, 24))
     W[3], H[:, 5] = 0, 0
-    ours = run(X.astype(dtype), Settings(k=3, method=method, iterations=20), build_graph(X, GraphSettings()), (W, H))
+    ours = run(X.astype(dtype), paper(k=3, method=method, iterations=20), build_graph(X, paper_graph()), (W, H))
     assert np.isfinite(ours.W).all()
     assert np.isfinite(ours.H).all()
     assert np.isfinite(ours.objective)
@@ -339,20 +338,18 @@ def test_zeros_in_the_start_do_no_harm(method, dtype):
 def test_data_whose_squares_cannot_be_held_are_refused(scale):
     X, _ = planted()
     with pytest.raises(DataError, match="rescale"):
-        run(X * scale, Settings(k=3, method="l2"))
+        run(X * scale, paper(k=3, method="l2"))
 
 
 def test_numbers_that_overflow_on_the_way_are_refused():
     X, _ = planted()
     with pytest.raises(DataError, match="rescale"), np.errstate(all="ignore"):
-        run(
-            (X * 1e17).astype(np.float32), Settings(k=3, method="mcc"), start=(np.full((60, 3), 1e30), np.ones((3, 24)))
-        )
+        run((X * 1e17).astype(np.float32), paper(k=3, method="mcc"), start=(np.full((60, 3), 1e30), np.ones((3, 24))))
 
 
 def test_silencing_everything_is_not_converging():
     X, _ = planted()
-    ours = run(X, Settings(k=3, method="mcc", bandwidth=1e-3))
+    ours = run(X, paper(k=3, method="mcc", bandwidth=1e-3))
     assert ours.rho.max() == 0
     assert not ours.converged
 
@@ -363,15 +360,15 @@ def test_single_precision_measures_close_fits_beside_a_silenced_feature():
     W, H = rng.random((200, 3)) + 0.5, rng.random((3, 20)) + 0.5
     X = (W @ H + 1e-4 * rng.random((200, 20))).astype(np.float32)
     X[:, -1] = 1e4 * rng.random(200)
-    ours = run(X, Settings(k=3, method="mcc", bandwidth=1e-3, iterations=0), start=(W, H))
+    ours = run(X, paper(k=3, method="mcc", bandwidth=1e-3, iterations=0), start=(W, H))
     errors = ((X.astype(float) - ours.W.astype(float) @ ours.H.astype(float)) ** 2).sum(axis=0)
     assert ours.objective == pytest.approx(2e-6 * (1 - np.exp(-errors / 2e-6)).sum(), rel=1e-2, abs=0)
 
 
 def test_restarts_are_compared_at_a_common_bandwidth():
     X, _ = planted(seed=3)
-    graph = build_graph(X, GraphSettings())
-    settings = Settings(k=3, bandwidth="settle", iterations=60, alpha=0.1)
+    graph = build_graph(X, paper_graph())
+    settings = paper(k=3, bandwidth="settle", iterations=60, alpha=0.1)
     rng = np.random.default_rng(settings.seed)
     known = moments(MemoryBlocks(X))
     values = []
@@ -389,11 +386,11 @@ def test_stopping_takes_three_quiet_steps_in_a_row(monkeypatch):
     X, _ = planted()
     quiet = iter([True, True, False, True, True, True, False])
     monkeypatch.setattr("mccgr_cli.solver.has_settled", lambda *_: next(quiet))
-    ours = run(X, Settings(k=3, method="l2", iterations=50))
+    ours = run(X, paper(k=3, method="l2", iterations=50))
     assert ours.iterations == 6
     assert ours.converged
 
 
 def test_an_empty_matrix_costs_no_time():
-    ours = run(np.zeros((4, 3)), Settings(k=2, method="pg", iterations=25, tolerance=0))
+    ours = run(np.zeros((4, 3)), paper(k=2, method="pg", iterations=25, tolerance=0))
     assert ours.objective == 0

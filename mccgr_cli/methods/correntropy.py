@@ -65,8 +65,8 @@ class Correntropy(Loss):
         if self.theta is not None:
             return self.theta * mean
         explained = np.maximum(self.spread - errors, 0)
-        if mean == 0 or not explained.any():
-            return mean
+        if mean == 0 or not explained.any():  # as long as nothing is explained, all features weigh alike
+            return mean * LARGEST_SCALE
         return mean * scale_that_keeps(self.keep, errors / mean, explained / explained.sum())
 
     def weights(self, errors: Array) -> Array:

@@ -1,0 +1,125 @@
+"""What the defaults promise: no units, no noise, and the parts of the graph to begin with."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from conftest import planted
+from scipy import sparse
+
+from mccgr_cli import stages
+from mccgr_cli.blocks import MemoryBlocks
+from mccgr_cli.clustering import kmeans
+from mccgr_cli.initialize import graph_start
+from mccgr_cli.methods.correntropy import Correntropy, scale_that_keeps
+from mccgr_cli.metrics import evaluate
+from mccgr_cli.settings import GraphSettings, Settings, by_preset
+
+
+def factors_of(X, **given):
+    settings, graph = Settings(k=3, **given), GraphSettings()
+    return stages.factorize(X, settings, stages.choose_graph(X, settings, graph))
+
+
+@pytest.mark.parametrize("factor", [1e-3, 1e3])
+def test_the_strength_of_the_graph_does_not_depend_on_the_scale_of_X(factor):
+    X, _ = planted()
+    one, other = factors_of(X, iterations=20), factors_of(X * factor, iterations=20)
+    np.testing.assert_allclose(one.W @ one.H * factor, other.W @ other.H, rtol=1e-6)
+    assert other.alpha == pytest.approx(one.alpha * factor**2, rel=1e-6)
+
+
+def test_the_strength_does_not_depend_on_the_scale_of_W():
+    X, _ = planted()
+    graph = stages.choose_graph(X, Settings(k=3), GraphSettings())
+    W, H = graph_start(MemoryBlocks(X), 3, graph, np.random.default_rng(0))
+    one = stages.factorize(X, Settings(k=3, iterations=20), graph, (W, H))
+    other = stages.factorize(X, Settings(k=3, iterations=20), graph, (8 * W, H / 8))
+    np.testing.assert_allclose(8 * one.W, other.W, rtol=1e-6)
+
+
+def test_alpha_is_taken_as_it_is_and_replaces_the_strength():
+    X, _ = planted()
+    assert factors_of(X, alpha=12.0, strength=5.0, iterations=2).alpha == 12.0
+    assert factors_of(X, alpha=0.0, iterations=2).alpha == 0.0
+    assert factors_of(X, method="l2", iterations=2).alpha == 0.0
+
+
+def test_a_graph_start_is_the_parts_and_their_means():
+    X, labels = planted()
+    graph = stages.choose_graph(X, Settings(k=3), GraphSettings())
+    W, H = graph_start(MemoryBlocks(X), 3, graph, np.random.default_rng(0))
+    part = W.argmax(axis=1)
+    assert evaluate(labels.tolist(), part).accuracy == 1
+    means = np.array([X[part == c].mean(axis=0) for c in range(3)])
+    np.testing.assert_allclose(H / H.mean(), means / means.mean(), rtol=0.01)
+    assert W.mean() == pytest.approx(0.5)
+    assert W.min() > 0
+    assert H.min() > 0
+
+
+@pytest.mark.parametrize("keep", [0.2, 0.5, 0.9])
+def test_the_bandwidth_keeps_the_share_of_what_is_explained(keep):
+    rng = np.random.default_rng(0)
+    errors, spread = rng.random(50), 1 + rng.random(50)
+    spread[:5] = 0  # not explained at all
+    loss = Correntropy(None, "adaptive", keep, spread)
+    loss.adapt(errors)
+    explained = np.maximum(spread - errors, 0)
+    assert loss.weights(errors) @ explained == pytest.approx(keep * explained.sum(), rel=1e-6)
+
+
+def test_a_share_of_1_weighs_all_features_alike():
+    assert np.exp(-1 / scale_that_keeps(1.0, np.ones(3), np.full(3, 1 / 3))) == pytest.approx(1)
+
+
+def test_as_long_as_nothing_is_explained_all_features_weigh_alike():
+    loss = Correntropy(None, "adaptive", 0.5, np.zeros(4))
+    errors = np.array([1.0, 2.0, 3.0, 100.0])
+    loss.adapt(errors)
+    np.testing.assert_allclose(loss.weights(errors), 1)
+
+
+def test_noise_is_weighed_down_and_does_not_choose_the_neighbours():
+    X, labels = planted(n=90)
+    rng = np.random.default_rng(0)
+    noisy = np.hstack([X, X.max() * rng.random((90, 40))])
+    factors = factors_of(noisy)
+    d = X.shape[1]
+    assert factors.rho[d:].max() < factors.rho[:d].mean()
+    assert evaluate(labels.tolist(), kmeans(factors.W, 3, 10, 0)).accuracy > 0.95
+
+
+def test_rare_features_are_not_kept_at_the_price_of_those_that_matter():
+    """Words that tell topics apart are frequent, so that their errors are the largest."""
+    rng = np.random.default_rng(0)
+    topics = np.repeat(np.eye(3), 8, axis=1)
+    truth = np.arange(120) % 3
+    frequent = rng.poisson(4 * topics[truth] + 0.2)
+    rare = rng.random((120, 2000)) < 0.003
+    factors = factors_of(np.hstack([frequent, rare]).astype(float), method="mcc")
+    assert factors.rho[:24].mean() > 0.3
+    mean_error = stages.factorize(
+        np.hstack([frequent, rare]).astype(float), by_preset("paper", Settings, k=3, method="mcc")
+    )
+    assert mean_error.rho[:24].mean() < 0.05
+
+
+def test_defaults_take_sparse_matrices():
+    X, _ = planted(n=90)
+    X[X < 0.5] = 0
+    dense, thin = factors_of(X), factors_of(sparse.csr_array(X))
+    np.testing.assert_allclose(dense.W, thin.W, rtol=1e-6)
+
+
+def test_the_preset_of_the_paper_can_be_given_and_overruled(mccgr, X_file, tmp_path):
+    import h5py
+
+    mccgr("factorize", X_file, "--k", 3, "--preset", "paper", "--theta", 2, "-o", tmp_path / "a.h5")
+    mccgr(
+        *("factorize", X_file, "--k", 3, "--theta", 2, "--alpha", 100, "--normalize", "none", "--init", "random"),
+        *("--axes", 0, "--weight", "binary", "--graph-features", "plain", "--tolerance", 1e-5, "-o", tmp_path / "b.h5"),
+    )
+    with h5py.File(tmp_path / "a.h5") as a, h5py.File(tmp_path / "b.h5") as b:
+        assert a["W"][()].tobytes() == b["W"][()].tobytes()
+        assert (a.attrs["theta"], a.attrs["alpha"], a.attrs["normalize"]) == (2, 100, "none")
