@@ -23,6 +23,7 @@ from mccgr_cli.methods.base import Loss, QuadraticUpdate, quotient
 
 # A bandwidth that moved by less than this in one iteration, after so many iterations, has settled.
 SETTLED = 1e-3
+FAIR_STEPS = 10  # with equal weights, before features are judged by what the factors explain of them
 LARGEST_SCALE = 1e9  # of 2 sigma^2, in mean errors: all features weigh alike
 SETTLE_AFTER = 10
 
@@ -31,7 +32,8 @@ class Correntropy(Loss):
     """2 sigma^2 sum_j (1 - rho_j),  rho_j = exp(-e_j / (2 sigma^2)).
 
     The bandwidth is the smallest with which the weights leave the share ``keep`` of what the factors explain of the
-    ``spread`` of the features about their means; or, given theta, sigma^2 = theta/(2d) sum_j e_j (the paper).
+    ``spread`` of the features about their means, after a few steps with equal weights; or, given theta,
+    sigma^2 = theta/(2d) sum_j e_j (the paper).
 
     Maximizing the correntropy sum_j rho_j is minimizing this; its slope in e_j is rho_j, so the quadratic
     problem with weights rho bounds it from above and touches it, and for large theta it is the squared error.
@@ -54,8 +56,10 @@ class Correntropy(Loss):
     def adapt(self, errors: Array) -> None:
         if self.frozen:
             return
-        previous, self.scale = self.scale, self._fitting_scale(errors)
         self._iteration += 1
+        fair = self.theta is None and self._iteration <= FAIR_STEPS
+        previous = self.scale
+        self.scale = float(errors.mean()) * LARGEST_SCALE if fair else self._fitting_scale(errors)
         steady = abs(self.scale - previous) <= 2 * SETTLED * self.scale
         self.frozen = self.settles and steady and self._iteration > SETTLE_AFTER
 
