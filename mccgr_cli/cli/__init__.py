@@ -16,7 +16,7 @@ from mccgr_cli import __version__
 from mccgr_cli.errors import ExitStatus, MccgrError, one_line
 from mccgr_cli.interrupts import INTERRUPTS
 
-COMMANDS = ("extract", "graph", "factorize", "cluster", "evaluate", "transform", "info")
+COMMANDS = ("extract", "graph", "factorize", "cluster", "evaluate", "transform", "plot", "info")
 
 
 class MccgrGroup(click.Group):

@@ -21,6 +21,7 @@ from mccgr_cli.settings import (
     SYMMETRIES,
     WEIGHTS,
     Description,
+    Drawing,
     GraphSettings,
     Learning,
     Settings,
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
 Function = TypeVar("Function", bound=Callable[..., Any])
-Chosen = TypeVar("Chosen", Settings, GraphSettings, Description, Learning)
+Chosen = TypeVar("Chosen", Settings, GraphSettings, Description, Learning, Drawing)
 
 
 def stack(*decorators: Callable[[Any], Any]) -> Callable[[Function], Function]:
@@ -83,6 +84,21 @@ class Numbers(click.ParamType):  # type: ignore[type-arg]
         if len(numbers) > MOST_NUMBERS:
             self.fail(f"more than {MOST_NUMBERS} numbers", param, ctx)
         return numbers
+
+
+class Extent(click.ParamType):  # type: ignore[type-arg]
+    """Two numbers with an x between them."""
+
+    name = "extent"
+
+    def __init__(self, one: Any) -> None:
+        self.one = one
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[Any, Any]:
+        first, cross, second = str(value).lower().partition("x")
+        if not cross:
+            self.fail(f"{value!r} is not two numbers with an x between them", param, ctx)
+        return self.one.convert(first, param, ctx), self.one.convert(second, param, ctx)
 
 
 def listed(numbers: tuple[int, ...]) -> str:
