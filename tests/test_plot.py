@@ -232,16 +232,20 @@ def test_more_groups_than_colours_get_a_colour_bar(mccgr, tmp_path):
 
 def test_lines_are_means_and_bands_are_95_percent_intervals():
     contents = scored()
+    contents.datasets["accuracy"][contents["k"] == 5] **= 0.1  # so near to 1 that intervals pass it
     figure = of_results.scores([loaded(contents)], Drawing(), pytest.fail)
-    line = next(line for line in figure.axes[0].lines if line.get_label() == "l2")
+    labels = [line.get_label() for line in figure.axes[0].lines]
+    line, band = figure.axes[0].lines[labels.index("l2")], figure.axes[0].collections[labels.index("l2")]
     own = np.array(contents["method"]) == "l2"
     groups = [contents["accuracy"][own & (contents["k"] == k)] for k in (2, 3, 5)]
     np.testing.assert_array_equal(line.get_xdata(), [2, 3, 5])
     np.testing.assert_allclose(line.get_ydata(), [group.mean() for group in groups])
-    expected = stats.t.interval(0.95, 3, groups[1].mean(), stats.sem(groups[1]))
-    middle = (expected[1] - expected[0]) / 2
-    assert of_results.half_interval(groups[1]) == pytest.approx(middle)
-    assert of_results.half_interval(groups[1][:1]) == 0
+    corners = band.get_paths()[0].vertices
+    for k, group in zip((2, 3, 5), groups, strict=True):
+        expected = np.clip(stats.t.interval(0.95, 3, group.mean(), stats.sem(group)), 0, 1)
+        at_k = corners[corners[:, 0] == k][:, 1]
+        np.testing.assert_allclose([at_k.min(), at_k.max()], expected)
+    assert at_k.max() == 1
 
 
 def test_a_sweep_is_along_what_varies_and_level_for_methods_without_it():
@@ -255,8 +259,15 @@ def test_a_sweep_is_along_what_varies_and_level_for_methods_without_it():
     for values, scale in (([0.0, 1.0, 100.0], "symlog"), ([1.0, 2.0, 3.0], "linear")):
         figure = of_results.sweep([loaded(results_contents(alpha=np.array(values)))], Drawing(), pytest.fail)
         assert figure.axes[0].get_xscale() == scale
+        assert figure.axes[0].get_xlim()[0] > -0.5
     figure = of_results.sweep([loaded(results_contents(weight=["heat", "binary", "heat"]))], Drawing(), pytest.fail)
     assert [text.get_text() for text in figure.axes[0].get_xticklabels()] == ["binary", "heat"]
+
+
+def test_clusters_are_counted_on_a_linear_axis():
+    figure = of_results.scores([loaded(results_contents(k=np.arange(2, 40)))], Drawing(), pytest.fail)
+    assert figure.axes[0].get_xscale() == "linear"
+    assert all(tick == int(tick) for tick in figure.axes[0].get_xticks())
 
 
 def test_methods_that_do_not_take_part_have_no_place_on_the_axis():
