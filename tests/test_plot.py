@@ -189,6 +189,8 @@ def test_basis_reads_pixels_in_the_order_that_was_said(mccgr, F_file):
     assert "4x4 pixels, row by row" in told[0]
     outcome = mccgr("plot", F_file, "--figure", "basis", "-o", "-")
     assert "4x4 pixels" in outcome.stderr
+    for shape in ("1x16", "16x1"):
+        assert mccgr("plot", F_file, "--figure", "basis", "--shape", shape, "-o", "-").status == 0
 
 
 def test_embedding_is_the_plane_of_most_variance_and_says_how_much():
@@ -217,6 +219,15 @@ def test_a_cluster_looks_like_the_class_it_is_matched_with(found):
         assert match is None or colour == looks[0][match[1]]
     assert len(set(looks[1].values())) == len(set(found))
     assert sum("(" in label for label in looks[1]) == min(len(set(found)), 3)
+
+
+def test_long_names_of_many_classes_find_room(mccgr, tmp_path):
+    names = [f"class {i} of {'very ' * 20}many" for i in range(20)]
+    labels = np.arange(30) % 20
+    contents = factors_contents("clusters", labels=labels, label_names=names, assignments=labels)
+    outcome = mccgr("plot", save(tmp_path / "C.h5", contents), "--figure", "embedding", "-o", tmp_path / "fig.svg")
+    assert outcome.status == 0, outcome.stderr
+    assert sum("…" in text for text in words(tmp_path / "fig.svg")) == 40
 
 
 def test_more_groups_than_colours_get_a_colour_bar(mccgr, tmp_path):
@@ -360,7 +371,7 @@ def test_names_are_drawn_as_they_are(mccgr, tmp_path):
     path = save(tmp_path / "F.h5", factors_contents(labels=np.arange(30) % 4, label_names=names))
     outcome = mccgr("plot", path, "--figure", "embedding", "--title", "50 $ and 60 $", "-o", tmp_path / "fig.svg")
     assert {"$\\alpha$", "&lt;b&gt;&amp;", "broken $", "中", "50 $ and 60 $"} <= set(words(tmp_path / "fig.svg"))
-    assert "missing from font" in outcome.stderr
+    assert "missing from" in outcome.stderr
     assert mccgr("plot", path, "--figure", "embedding", "-q", "-o", tmp_path / "fig.png").stderr == ""
 
 
@@ -397,6 +408,11 @@ def refuse(refused, tmp_path, *arguments, status):
         (("F.h5", "--size", "6"), 2, "--size"),
         (("F.h5", "--size", "6xwide"), 2, "--size"),
         (("F.h5", "--size", "1x1"), 2, "1 x 1 inches are too few"),
+        (
+            ("C.h5", "--figure", "embedding", "--size", "4x2"),
+            2,
+            "4 x 2 inches are too few",
+        ),  # its text would be cut off
         (("F.h5", "--shape", "4x4"), 2, "--shape"),
         (("F.h5", "--order", "C"), 2, "--order"),
         (("F.h5", "--only", "k=3"), 2, "--only"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import math
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -48,7 +48,8 @@ LOOK: Any = {
     "pdf.fonttype": 42,
 }
 MOST_LETTERS = 28
-LEGEND_ROW = 0.2  # inches
+LEGEND_ROW, LEGEND_HANDLE, LETTER = 0.2, 0.35, 0.075  # inches that these take
+SLACK = 0.02  # of a figure: text measures a little more or less at another resolution
 DPI = 150  # of a PNG
 DPI_WITHIN = 300  # of what is made of pixels in a vector format
 MOST_PIXELS = 200_000_000
@@ -88,17 +89,22 @@ def encode(figure: Figure, form: str, dpi: int | None, source: str, note: Note) 
     }[form]
     buffer = io.BytesIO()
     with warnings.catch_warnings(record=True) as said:
-        warnings.filterwarnings("always", message="Glyph")  # that the font lacks a character
-        warnings.filterwarnings("error", message="constrained_layout not applied")
-        try:
-            figure.savefig(buffer, format=form, dpi=dots, metadata=metadata)
-        except UserWarning:
+        warnings.simplefilter("always", UserWarning)  # such as that the font lacks a character
+        figure.savefig(buffer, format=form, dpi=dots, metadata=metadata)
+        if not is_within(figure):
             what = f"{width:g} x {height:g} inches are too few for what the figure must show"
-            raise ParameterError("--size", what, "give more") from None
-    remarks = [str(one.message) for one in said if issubclass(one.category, UserWarning)]
+            raise ParameterError("--size", what, "give more")
+    remarks = list(dict.fromkeys(str(one.message) for one in said if issubclass(one.category, UserWarning)))
     for remark in remarks[:1]:
         note(f"matplotlib: {remark}" + (f" And {len(remarks) - 1} more." if remarks[1:] else ""))
     return buffer.getvalue()
+
+
+def is_within(figure: Figure) -> bool:
+    """Whether nothing of a figure that has been drawn is beyond its edges."""
+    drawn, (width, height) = figure.get_tightbbox(), figure.get_size_inches()
+    beyond = max(-drawn.x0, -drawn.y0, drawn.x1 - width, drawn.y1 - height)
+    return bool(beyond < SLACK * max(width, height))
 
 
 def shade(number: int) -> dict[str, Any]:
@@ -114,7 +120,6 @@ def stroke(number: int) -> dict[str, Any]:
 def legend_beside(figure: Figure, axes: Axes, title: str = "", handle: float = 2.8) -> None:
     """A legend to the right, in as many columns as the height of the figure asks for."""
     entries = len(axes.get_legend_handles_labels()[1])
-    rows = max(int((figure.get_size_inches()[1] - 0.8) / LEGEND_ROW), 1)
     axes.legend(
         loc="upper left",
         bbox_to_anchor=(1.01, 1),
@@ -122,8 +127,18 @@ def legend_beside(figure: Figure, axes: Axes, title: str = "", handle: float = 2
         title=title,
         alignment="left",
         handlelength=handle,
-        ncols=math.ceil(entries / rows),
+        ncols=legend_columns(entries, figure.get_size_inches()[1]),
     )
+
+
+def legend_columns(entries: int, height: float) -> int:
+    return math.ceil(entries / max(int((height - 0.8) / LEGEND_ROW), 1))
+
+
+def legend_width(names: Iterable[str], height: float) -> float:
+    """Inches that a legend of these names takes, about."""
+    lengths = [len(shorten(name)) for name in names]
+    return legend_columns(len(lengths), height) * (LEGEND_HANDLE + LETTER * max(lengths))
 
 
 def shorten(text: str) -> str:

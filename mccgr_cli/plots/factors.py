@@ -20,6 +20,7 @@ from mccgr_cli.plots.canvas import (
     GREY,
     Note,
     legend_beside,
+    legend_width,
     log_scale,
     new_figure,
     shade,
@@ -179,7 +180,7 @@ def basis(given: Sequence[Loaded], drawing: Drawing, note: Note) -> Figure:
         picture = component.reshape((height, width), order=drawing.order)
         mosaic[top : top + height, left : left + width] = picture / max(picture.max(), np.finfo(H.dtype).tiny)
 
-    figure = new_figure(drawing, 6.4, 6.4 * mosaic.shape[0] / mosaic.shape[1] + 0.3)
+    figure = new_figure(drawing, 6.4, min(max(6.4 * mosaic.shape[0] / mosaic.shape[1] + 0.3, 1.5), 9))
     axes = figure.subplots()
     axes.imshow(mosaic, cmap="gray", vmin=0, vmax=1, interpolation="none")
     axes.set_axis_off()
@@ -187,7 +188,7 @@ def basis(given: Sequence[Loaded], drawing: Drawing, note: Note) -> Figure:
     for number, (top, left) in enumerate(corners):
         size = min(9, 0.7 * 72 * gap * inch)
         axes.text(left - 0.5, top - 0.5 - gap * 0.15, str(number), fontsize=size, va="bottom")
-    figure.supxlabel("each component from 0 (black) to its largest value (white)", fontsize=9)
+    figure.supxlabel("each component from 0 (black) to its largest value (white)", fontsize=9, wrap=True)
     return figure
 
 
@@ -208,7 +209,8 @@ def embedding(given: Sequence[Loaded], drawing: Drawing, note: Note) -> Figure:
     require(one, "W")
     points, shares = principal_plane(one)
     panels = groupings(one.contents)
-    figure = new_figure(drawing, 5.2 * len(panels), 4)
+    height = 4.0
+    figure = new_figure(drawing, sum(3.8 + groups.width(height) for groups in panels), height)
     for axes, groups in zip(figure.subplots(1, len(panels), squeeze=False)[0], panels, strict=True):
         draw_groups(figure, axes, points, groups)
         axes.set_aspect("equal", adjustable="datalim")
@@ -240,6 +242,16 @@ class Groups:
     names: dict[int, str]  # by the numbers that decide how a group looks
     numbers: Array  # (n,) the group of each sample
 
+    @property
+    def have_colours(self) -> bool:
+        """Whether there are so few that each can have a colour and a marker of its own."""
+        return len(self.names) <= MOST_GROUPS
+
+    def width(self, height: float) -> float:
+        """Inches that their names take beside a figure of this height."""
+        names = list(self.names.values())
+        return legend_width(names if self.have_colours else [max(names, key=len)], height) if self.what else 0
+
 
 def groupings(contents: Contents) -> list[Groups]:
     """By class, by cluster, or by both; a cluster then looks like the class that it is matched with."""
@@ -265,7 +277,7 @@ def groupings(contents: Contents) -> list[Groups]:
 def draw_groups(figure: Figure, axes: Axes, points: Array, groups: Groups) -> None:
     size, rasterized = 20 if len(points) < 2000 else 8, len(points) > MOST_VECTORS
     style: dict[str, Any] = {"s": size, "alpha": 0.75, "linewidths": 0, "rasterized": rasterized}
-    if len(groups.names) > MOST_GROUPS:
+    if not groups.have_colours:
         drawn = axes.scatter(points[:, 0], points[:, 1], c=groups.numbers, cmap="cividis", **{**style, "alpha": 1})
         numbers = sorted(groups.names)
         ticks = [numbers[place] for place in np.linspace(0, len(numbers) - 1, 10).round().astype(int)]
