@@ -17,6 +17,10 @@ METRICS = ("euclidean", "cosine")
 ASSIGNMENTS = ("kmeans", "max")
 DETECTORS = ("dense", "keypoints")
 LARGEST_RADIUS = 10_000
+FIGURES_OF_FACTORS = ("convergence", "weights", "basis", "embedding")
+FIGURES_OF_RESULTS = ("scores", "sweep", "iterations")
+FIGURE_FORMATS = ("svg", "png", "pdf")
+ORDERS = ("C", "F")
 
 SCORES = ("accuracy", "nmi", "ari", "purity")
 
@@ -107,3 +111,13 @@ class Learning:
     sample: int = 200_000  # descriptors to learn from, from all pictures together
     descriptors_per_image: int | None = None  # of these, at most so many from one picture
     seed: int = 0
+
+
+@dataclass(frozen=True)
+class Drawing:
+    """How a figure is drawn."""
+
+    title: str | None = None
+    size: tuple[float, float] | None = None  # width and height in inches; by default what suits the figure
+    shape: tuple[int, int] | None = None  # height and width in pixels of the pictures in a basis
+    order: str = "C"  # of their pixels: C: row by row, F: column by column

@@ -16,7 +16,10 @@ from mccgr_cli import __version__
 from mccgr_cli.errors import ExitStatus, MccgrError, one_line
 from mccgr_cli.interrupts import INTERRUPTS
 
-COMMANDS = ("extract", "graph", "factorize", "cluster", "evaluate", "transform", "experiment", "table", "info")
+COMMANDS = (
+    *("extract", "graph", "factorize", "cluster", "evaluate", "transform"),
+    *("experiment", "table", "plot", "info"),
+)
 
 
 class MccgrGroup(click.Group):

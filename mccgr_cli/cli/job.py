@@ -28,19 +28,30 @@ MANNERS = ("output", "overwrite", "quiet", "verbose", "jobs")
 class Job:
     """One run of a command. That its output can be written is checked before anything is read."""
 
-    def __init__(self, given: dict[str, Any], stage: str, parts: Sequence[str] = ("",)) -> None:
-        """``parts`` tell several outputs apart: X.h5 with the parts 300 and 1000 means X.300.h5 and X.1000.h5."""
+    def __init__(self, given: dict[str, Any], stage: str | None, parts: Sequence[str] = ("",)) -> None:
+        """``parts`` tell several outputs apart: X.h5 with the parts 300 and 1000 means X.300.h5 and X.1000.h5.
+
+        Without a stage, an output that the user does not name is named later, with ``aim``.
+        """
         self.given = given
         self.reporter = Reporter(given["quiet"], given["verbose"])
         self.inputs: list[Input] = []
+        self.paths: list[Path] = []
         output = given["output"]
         self.announce = output is None
         self.to_stdout = output == "-"
         if output == "":
             raise ParameterError("-o", "no file name", "the command that should give it may have failed")
-        whole = derived_path(given["source"], stage) if output is None else Path(output)
+        if output is not None:
+            self.aim(Path(output), parts)
+        elif stage is not None:
+            self.aim(derived_path(given["source"], stage), parts)
+
+    def aim(self, whole: Path, parts: Sequence[str] = ("",)) -> None:
+        """Choose where the result goes, if it can go there."""
+        overwrite = self.given["overwrite"]
         if not self.to_stdout:
-            check_destination(whole, overwrite=given["overwrite"] or len(parts) > 1)
+            check_destination(whole, overwrite=overwrite or len(parts) > 1)
         self.paths = [whole.with_suffix(f".{part}{whole.suffix}") if part else whole for part in parts]
         if self.to_stdout:
             if len(parts) > 1:
@@ -48,10 +59,10 @@ class Job:
             if sys.stdout is None:
                 raise OutputError("standard output", "closed", "pipe it on or give a file")
             if sys.stdout.isatty():
-                raise ParameterError("-o -", "HDF5 would garble the terminal", "pipe it on or give a file")
+                raise ParameterError("-o -", "the file would garble the terminal", "pipe it on or give a file")
         else:
             for path in self.paths:
-                check_destination(path, given["overwrite"])
+                check_destination(path, overwrite)
 
     def load(self, source: str, kinds: Sequence[str]) -> Loaded:
         """An input, remembered for the provenance of the output."""
@@ -76,7 +87,10 @@ class Job:
         parameters = {name: value for name, value in self.given.items() if name not in MANNERS}
         command = str(click.get_current_context().info_name)
         provenance = record(command, parameters, self.inputs)
-        encoded = [encode(replace(contents, provenance=provenance)) for contents in results]
+        self.deliver(*(encode(replace(contents, provenance=provenance)) for contents in results))
+
+    def deliver(self, *encoded: bytes) -> None:
+        """Bytes to where they are wanted."""
         if self.to_stdout:
             write_stream(encoded[0], sys.stdout.buffer)
             stand()
@@ -102,7 +116,7 @@ def show(text: str) -> None:
         sys.stdout.flush()
 
 
-def derived_path(source: str, stage: str) -> Path:
+def derived_path(source: str, stage: str, suffix: str = ".h5") -> Path:
     """``data/X.h5`` and the stage ``factors`` make ``data/X.factors.h5``; a folder ``data/X/`` makes ``data/X.h5``."""
     if source == "-":
         raise ParameterError("-o", "missing, and standard input has no name to derive one from", "add it")
@@ -116,4 +130,4 @@ def derived_path(source: str, stage: str) -> Path:
         return (path if path.name == whole.name else whole).with_name(f"{whole.name}.h5")
     ending = max((end for end in (*FORMATS, *HDF5_SUFFIXES) if path.name.lower().endswith(end)), key=len, default="")
     stem = path.name[: len(path.name) - len(ending)] or path.name
-    return path.parent / f"{stem}.{stage}.h5"
+    return path.parent / f"{stem}.{stage}{suffix}"

@@ -24,6 +24,7 @@ from mccgr_cli.settings import (
     SYMMETRIES,
     WEIGHTS,
     Description,
+    Drawing,
     GraphSettings,
     Learning,
     Settings,
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
 Function = TypeVar("Function", bound=Callable[..., Any])
-Chosen = TypeVar("Chosen", Settings, GraphSettings, Description, Learning)
+Chosen = TypeVar("Chosen", Settings, GraphSettings, Description, Learning, Drawing)
 
 
 def stack(*decorators: Callable[[Any], Any]) -> Callable[[Function], Function]:
@@ -131,6 +132,21 @@ def sweep(name: str, default: object, one: Any, about: str) -> Callable[[Functio
         show_default=default is not None,
         help=about,
     )
+
+
+class Extent(click.ParamType):  # type: ignore[type-arg]
+    """Two numbers with an x between them."""
+
+    name = "extent"
+
+    def __init__(self, one: Any) -> None:
+        self.one = one
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[Any, Any]:
+        first, cross, second = str(value).lower().partition("x")
+        if not cross:
+            self.fail(f"{value!r} is not two numbers with an x between them", param, ctx)
+        return self.one.convert(first, param, ctx), self.one.convert(second, param, ctx)
 
 
 def listed(numbers: tuple[int, ...]) -> str:

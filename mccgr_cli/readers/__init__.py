@@ -61,6 +61,7 @@ KINDS = {
     "graph": ("a graph", "mccgr graph"),
     "factors": ("factors", "mccgr factorize"),
     "clusters": ("clusters", "mccgr cluster"),
+    "results": ("the results of an experiment", "mccgr experiment"),
 }
 
 
