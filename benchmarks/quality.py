@@ -21,7 +21,7 @@ from mccgr_cli.graph import build_graph
 from mccgr_cli.initialize import random_start
 from mccgr_cli.metrics import evaluate
 from mccgr_cli.readers import load
-from mccgr_cli.settings import GraphSettings, Settings
+from mccgr_cli.settings import GraphSettings, Settings, by_preset
 
 
 def main() -> None:
@@ -36,7 +36,7 @@ def main() -> None:
     matrix = load(given.matrix)
     labels = matrix.contents["labels"].tolist()
     X = stages.prepare(matrix, "l2", given.dtype)
-    A = build_graph(X, GraphSettings())
+    A = build_graph(X, by_preset("paper", GraphSettings))
     source = MemoryBlocks(X)
     mean = moments(source).mean
     print(f"{'method':8}{'NMI':>8}{'spread':>8}{'accuracy':>10}{'seconds':>9}")
@@ -45,7 +45,7 @@ def main() -> None:
         for seed in range(given.seeds):
             W, H = random_start(source, 20, mean, np.random.default_rng(seed))
             start = W * given.w_scale, H / given.w_scale
-            factors = stages.factorize(X, Settings(k=20, method=method, alpha=100), A, start)
+            factors = stages.factorize(X, by_preset("paper", Settings, k=20, method=method), A, [start])
             sizes = np.linalg.norm(factors.H, axis=1) if given.unit_basis else 1.0
             scores.append(evaluate(labels, kmeans(factors.W * sizes, 20, 20, seed)))
         taken = (time.perf_counter() - began) / given.seeds

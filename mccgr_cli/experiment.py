@@ -24,12 +24,11 @@ from mccgr_cli.methods import METHODS
 from mccgr_cli.metrics import evaluate
 from mccgr_cli.normalize import normalize
 from mccgr_cli.settings import BASELINES, GraphSettings, Settings
-from mccgr_cli.solver import Factors, begin, starts_from_graph
+from mccgr_cli.solver import Factors, Start, begin, starts_from_graph
 
 WITHIN = 0.01  # of the last objective: how near it must stay for a run to count as settled
 
 Row = dict[str, Any]
-Start = tuple[Array, Array]
 
 
 @dataclass(frozen=True)
@@ -112,7 +111,7 @@ class Bench:
         self.trial, self.plan = trial, plan
         self.X = normalize(X[samples].astype(np.float64), trial.normalize)
         self.labels = labels[samples].tolist()
-        self.starts: dict[GraphSettings, Start] = {}
+        self.starts: dict[GraphSettings, list[Start]] = {}
         if trial.k > min(self.X.shape):
             what = f"more than a draw of {self.X.shape[0]} samples by {self.X.shape[1]} features has room for"
             raise ParameterError("--k", f"{trial.k} components are {what}", "give fewer")
@@ -139,7 +138,7 @@ class Bench:
             weighted = self.X * np.sqrt(rho)[None, :]
             yield self.scored("k-means-weighted", weighted if isinstance(weighted, np.ndarray) else weighted.tocsr())
 
-    def start(self, graph: GraphSettings) -> Start:
+    def shared_starts(self, graph: GraphSettings) -> list[Start]:
         """The W and H that all methods begin with."""
         if graph not in self.starts:
             settings = replace(self.plan.settings, k=self.trial.k, seed=self.seed)
@@ -149,12 +148,12 @@ class Bench:
 
     def factorize(self, settings: Settings, graph: GraphSettings) -> tuple[Factors, Row]:
         settings = replace(settings, k=self.trial.k, seed=self.seed)
-        start: Start | None = self.start(graph)
+        starts: list[Start] | None = self.shared_starts(graph)
         began = time.perf_counter()
-        A = stages.choose_graph(self.X, settings, graph, start=start)
+        A = stages.choose_graph(self.X, settings, graph, starts=starts)
         if stages.reweighs(settings, graph) and starts_from_graph(settings):
-            start = None  # from the parts of its own graph, as it does by itself
-        factors = stages.factorize(self.X, settings, A, start)
+            starts = None  # from the parts of its own graph, as it does by itself
+        factors = stages.factorize(self.X, settings, A, starts)
         seconds = time.perf_counter() - began
         about = {**told(settings, graph), **course(factors), "seconds": seconds}
         return factors, self.scored(settings.method, factors.W, about)

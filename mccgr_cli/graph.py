@@ -142,7 +142,7 @@ def examine(A: sparse.csr_array[Any]) -> GraphHealth:
 def parts(A: sparse.csr_array[Any], k: int, seed: int) -> Array:
     """The part, of k, that each sample falls into when few and light edges are cut, (n,).
 
-    J. Shi, J. Malik: Normalized cuts and image segmentation. IEEE TPAMI 22(8), 2000.
+    A. Ng, M. Jordan, Y. Weiss: On spectral clustering: analysis and an algorithm. NIPS 14, 2001.
     """
     n = A.shape[0]
     if n <= k:
@@ -157,4 +157,5 @@ def parts(A: sparse.csr_array[Any], k: int, seed: int) -> Array:
 
         start = np.random.default_rng(0).random(n)
         vectors = eigsh(even, k=k, which="LA", v0=start, ncv=min(n, max(4 * k, 20)))[1]
-    return kmeans(vectors * scale[:, None], k, PARTS_RESTARTS, seed)
+    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
+    return kmeans(vectors / np.maximum(lengths, np.finfo(float).tiny), k, PARTS_RESTARTS, seed)

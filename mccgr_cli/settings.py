@@ -42,7 +42,7 @@ class Settings:
     bandwidth: str | float = "adaptive"  # or "settle", or sigma itself
     iterations: int = 200
     tolerance: float = 1e-3
-    init: str = "auto"  # the parts of the graph if there is one, else random
+    init: str = "auto"  # singular vectors, and the parts of the graph if there is one
     restarts: int = 1
     seed: int = 0
     ridge: float = 1e-3  # of gdcls

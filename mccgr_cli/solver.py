@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -17,6 +17,8 @@ from mccgr_cli.methods import METHODS
 from mccgr_cli.methods.base import GraphTerm, Loss, Problem, QuadraticUpdate, SquaredError, Terms, Update
 from mccgr_cli.methods.correntropy import Correntropy
 from mccgr_cli.settings import HISTORY, Settings
+
+Start = tuple[Array, Array]  # W and H
 
 # A run has converged when this many iterations in a row changed less than the tolerance.
 PATIENCE = 3
@@ -62,19 +64,19 @@ def solve(
     source: BlockSource,
     settings: Settings,
     graph: sparse.csr_array[Any] | None = None,
-    start: tuple[Array, Array] | None = None,
+    starts: Sequence[Start] | None = None,
     on_step: Callable[[Step], None] | None = None,
 ) -> Factors:
-    """Factorize X; of several restarts, the one that ended with the lowest objective."""
+    """Factorize X; of several starts, the one that ended with the lowest objective."""
     known = moments(source)
     if not np.isfinite(known.squares).all() or (known.mean > 0 and known.squares.max() == 0):
         raise DataError("X", f"its squares do not fit into {source.dtype}", "rescale it, for instance to a mean of 1")
     rng = np.random.default_rng(settings.seed)
     best: tuple[float, Factors] | None = None
-    for restart in range(settings.restarts):
-        W, H = start or choose_start(source, settings, known, graph, rng)
+    for restart, (W, H) in enumerate(starts or choose_starts(source, settings, known, graph, rng)):
         update = make_update(source, settings, graph, known, W, H)
         factors = iterate(update, settings, restart, on_step)
+        settings = replace(settings, alpha=factors.alpha)  # the same for all of them
         objective = update.comparable_objective()
         if best is None or objective < best[0]:
             best = objective, factors
@@ -83,27 +85,36 @@ def solve(
 
 
 @threads_for_blocks()
-def begin(source: BlockSource, settings: Settings, graph: sparse.csr_array[Any] | None = None) -> tuple[Array, Array]:
-    """The W and H that a run begins with."""
-    return choose_start(source, settings, moments(source), graph, np.random.default_rng(settings.seed))
+def begin(source: BlockSource, settings: Settings, graph: sparse.csr_array[Any] | None = None) -> list[Start]:
+    """The W and H that runs begin with."""
+    return list(choose_starts(source, settings, moments(source), graph, np.random.default_rng(settings.seed)))
 
 
-def choose_start(
+def choose_starts(
     source: BlockSource,
     settings: Settings,
     known: Moments,
     graph: sparse.csr_array[Any] | None,
     rng: np.random.Generator,
-) -> tuple[Array, Array]:
-    if starts_from_graph(settings) and graph is not None:
-        return graph_start(source, settings.k, graph, rng)
-    make = nndsvd_start if settings.init == "nndsvd" else random_start
-    return make(source, settings.k, known.mean, rng)
+) -> Iterator[Start]:
+    for _ in range(settings.restarts):
+        for kind in kinds_of_start(settings, graph is not None):
+            if kind == "graph" and graph is not None:
+                yield graph_start(source, settings.k, graph, rng)
+            else:
+                make = nndsvd_start if kind == "nndsvd" else random_start
+                yield make(source, settings.k, known.mean, rng)
+
+
+def kinds_of_start(settings: Settings, graph: bool) -> tuple[str, ...]:
+    """What is tried for --init."""
+    if settings.init == "auto":
+        return ("graph", "nndsvd") if graph else ("nndsvd",)
+    return ("random",) if settings.init == "graph" and not graph else (settings.init,)
 
 
 def starts_from_graph(settings: Settings) -> bool:
-    """If there is a graph, whether or not the method has a use for it afterwards."""
-    return settings.init in ("auto", "graph")
+    return "graph" in kinds_of_start(settings, graph=True)
 
 
 def uses_graph(settings: Settings) -> bool:

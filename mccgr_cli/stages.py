@@ -22,7 +22,7 @@ from mccgr_cli.normalize import normalize
 from mccgr_cli.readers import Loaded
 from mccgr_cli.readers.checks import check_scale
 from mccgr_cli.settings import HISTORY, NORMALIZATIONS, Description, GraphSettings, Learning, Settings
-from mccgr_cli.solver import Factors, Step, solve, transform, uses_graph
+from mccgr_cli.solver import Factors, Start, Step, solve, transform, uses_graph
 
 WEIGHING_STEPS = 20  # after which the weights of the features are good enough to look for neighbours with
 
@@ -93,7 +93,7 @@ def choose_graph(
     settings: Settings,
     graph_settings: GraphSettings,
     given: Loaded | None = None,
-    start: tuple[Array, Array] | None = None,
+    starts: Sequence[Start] | None = None,
 ) -> sparse.csr_array[Any] | None:
     """The graph that was given, or one built from X; None where the method uses none."""
     if not uses_graph(settings):
@@ -102,7 +102,7 @@ def choose_graph(
         return check_graph(given, X.shape[0])
     graph = build_graph(X, graph_settings)
     if reweighs(settings, graph_settings):
-        graph = build_graph(X, graph_settings, learn_weights(X, settings, graph, start))
+        graph = build_graph(X, graph_settings, learn_weights(X, settings, graph, starts))
     return graph
 
 
@@ -111,12 +111,10 @@ def reweighs(settings: Settings, graph_settings: GraphSettings) -> bool:
     return uses_graph(settings) and METHODS[settings.method].weighted and graph_settings.graph_features == "weighted"
 
 
-def learn_weights(
-    X: Matrix, settings: Settings, graph: sparse.csr_array[Any], start: tuple[Array, Array] | None
-) -> Array:
+def learn_weights(X: Matrix, settings: Settings, graph: sparse.csr_array[Any], starts: Sequence[Start] | None) -> Array:
     """The weights of the features (d,), before the graph has a say: a few steps without its term."""
     without = replace(settings, method="mcc", iterations=WEIGHING_STEPS, restarts=1)
-    return factorize(X, without, graph, start).rho
+    return factorize(X, without, graph, starts).rho
 
 
 def check_graph(given: Loaded, samples: int) -> sparse.csr_array[Any]:
@@ -129,7 +127,7 @@ def check_graph(given: Loaded, samples: int) -> sparse.csr_array[Any]:
     return A
 
 
-def check_start(given: Loaded, k: int, shape: tuple[int, int]) -> tuple[Array, Array]:
+def check_start(given: Loaded, k: int, shape: tuple[int, int]) -> Start:
     """The factors in a file, if they can serve as the start for a matrix of this shape."""
     require(given, "W", "H")
     W, H = given.contents["W"], given.contents["H"]
@@ -154,13 +152,13 @@ def factorize(
     X: Matrix,
     settings: Settings,
     graph: sparse.csr_array[Any] | None = None,
-    start: tuple[Array, Array] | None = None,
+    starts: Sequence[Start] | None = None,
     on_step: Callable[[Step], None] | None = None,
 ) -> Factors:
     if settings.k > min(X.shape):
         what = f"{settings.k} components are more than a {X.shape[0]} x {X.shape[1]} matrix has room for"
         raise ParameterError("--k", what, f"give at most {min(X.shape)}")
-    return solve(MemoryBlocks(X), settings, graph, start, on_step)
+    return solve(MemoryBlocks(X), settings, graph, starts, on_step)
 
 
 def factors_contents(factors: Factors, settings: Settings, how: str, names: dict[str, Any]) -> Contents:

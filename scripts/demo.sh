@@ -10,7 +10,7 @@ show() { echo; echo "\$ $*"; "$@"; }
 echo
 echo "192 pictures of brick, grass and gravel: which belong together?"
 show mccgr extract sample_data/textures --step 4 --radii 4,8 -o "$out/X.h5"
-show mccgr factorize "$out/X.h5" --k 3 --normalize sqrt -o "$out/factors.h5"
+show mccgr factorize "$out/X.h5" --k 3 --preset paper --normalize sqrt -o "$out/factors.h5"
 show mccgr cluster "$out/factors.h5" -o "$out/clusters.h5"
 show mccgr evaluate "$out/clusters.h5"
 

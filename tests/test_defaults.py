@@ -33,8 +33,8 @@ def test_the_strength_does_not_depend_on_the_scale_of_W():
     X, _ = planted()
     graph = stages.choose_graph(X, Settings(k=3), GraphSettings())
     W, H = graph_start(MemoryBlocks(X), 3, graph, np.random.default_rng(0))
-    one = stages.factorize(X, Settings(k=3, iterations=20), graph, (W, H))
-    other = stages.factorize(X, Settings(k=3, iterations=20), graph, (8 * W, H / 8))
+    one = stages.factorize(X, Settings(k=3, iterations=20), graph, [(W, H)])
+    other = stages.factorize(X, Settings(k=3, iterations=20), graph, [(8 * W, H / 8)])
     np.testing.assert_allclose(8 * one.W, other.W, rtol=1e-6)
 
 

@@ -156,7 +156,8 @@ def test_the_sample_pictures_are_told_apart(mccgr, tmp_path):
     X = tmp_path / "X.h5"
     assert mccgr("extract", SAMPLES / "textures", "--step", 4, "--radii", "4,8", "-o", X).status == 0
     for seed in range(3):
-        F = mccgr("factorize", X, "--k", 3, "--normalize", "sqrt", "--seed", seed, "-q", "-o", "-")
+        options = ("--preset", "paper", "--normalize", "sqrt", "--seed", seed)
+        F = mccgr("factorize", X, "--k", 3, *options, "-q", "-o", "-")
         C = mccgr("cluster", "-", "-q", "-o", "-", stdin=F.output)
         scores = mccgr("evaluate", "-", "--format", "csv", stdin=C.output)
         assert float(scores.stdout.splitlines()[1].split(",")[0]) >= 0.95

@@ -33,7 +33,7 @@ def graph_of_oracles():
 
 
 def run(X, settings, graph=None, start=None, block_rows=None):
-    return solve(MemoryBlocks(X, block_rows), settings, graph, start)
+    return solve(MemoryBlocks(X, block_rows), settings, graph, None if start is None else [start])
 
 
 def oracle(name):

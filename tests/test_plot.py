@@ -46,7 +46,7 @@ def results_contents(**columns):
     """Results of as many runs as the columns have, all alike but for these."""
     count = len(next(iter(columns.values())))
     same = {"k": 3, "iterations": 50, "settled": 20, "converged": 1, "neighbors": 5, "alpha": 1.0, "strength": np.nan}
-    same |= {"theta": 1.0, "seconds": 0.1, "accuracy": 0.5, "nmi": 0.4, "ari": 0.3, "purity": 0.6}
+    same |= {"theta": 1.0, "keep": np.nan, "seconds": 0.1, "accuracy": 0.5, "nmi": 0.4, "ari": 0.3, "purity": 0.6}
     texts = {"method": "mccgr", "normalize": "l2", "weight": "binary"}
     datasets = {name: np.full(count, value) for name, value in same.items()}
     datasets |= {name: [text] * count for name, text in texts.items()} | {"run": np.arange(count)}

@@ -262,7 +262,7 @@ course = stack(
         show_default=True,
         metavar=f"[{'|'.join(INITS)}|FILE]",
         help="Where to start: the parts that the graph falls into, random numbers, singular vectors, or the factors in "
-        "a file. auto: the graph's parts if the method has a graph, else random numbers.",
+        "a file. auto: singular vectors, and the graph's parts if there is a graph, whichever ends better.",
     ),
     click.option(
         "--restarts",
@@ -455,19 +455,18 @@ learning = stack(
 )
 
 
-def all_cores() -> int:
+def all_cores_if_none(ctx: click.Context, param: click.Parameter, value: int | None) -> int:
     from mccgr_cli.workers import usable_cores
 
-    return usable_cores()
+    return usable_cores() if value is None else value
 
 
 jobs = click.option(
     "--jobs",
     type=click.IntRange(min=0),
     metavar="N",
-    default=all_cores,
-    show_default="one for each core",
-    help="Processes that share the work; 0: none but this one. The result is the same.",
+    callback=all_cores_if_none,
+    help="Processes that share the work; 0: none but this one. The result is the same.  [default: one for each core]",
 )
 
 seed = click.option(

@@ -29,7 +29,7 @@ from mccgr_cli.settings import Drawing
 
 SCORES = {"accuracy": "accuracy", "nmi": "NMI"}
 # What may vary besides K: a sweep is along the first of these that does.
-QUANTITIES = ("alpha", "strength", "theta", "neighbors")
+QUANTITIES = ("alpha", "strength", "theta", "keep", "neighbors")
 PARAMETERS = (*QUANTITIES, "weight", "normalize")
 MOST_LINES = 16
 MOST_TICKS = 10

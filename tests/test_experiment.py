@@ -1,0 +1,247 @@
+"""Experiments: the same draws and starts for all, whatever the processes, the interruptions and the order."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import h5py
+import numpy as np
+import pytest
+from conftest import planted
+from scipy.stats import wilcoxon
+
+from mccgr_cli.comparison import compare
+from mccgr_cli.container import RESULTS, Contents, encode
+from mccgr_cli.experiment import Trial, draw
+from mccgr_cli.journal import Journal
+from mccgr_cli.settings import BASELINES, METHODS
+
+UNTIMED = [name for name in RESULTS if name != "seconds"]
+
+
+@pytest.fixture
+def classes(tmp_path):
+    """Samples of six classes, of which three look alike."""
+    X, labels = planted(n=120)
+    labels = labels + 3 * (np.arange(120) % 2)
+    path = tmp_path / "X.h5"
+    names = [f"class {label}" for label in range(6)]
+    path.write_bytes(encode(Contents("matrix", {"X": X, "labels": labels, "label_names": names})))
+    return path
+
+
+def columns(path):
+    with h5py.File(path) as file:
+        return {name: file[name][()].tolist() for name in UNTIMED}
+
+
+def same(one, other):
+    return all(
+        np.array_equal(np.array(one[name]), np.array(other[name]), equal_nan=name in NUMBERS) for name in UNTIMED
+    )
+
+
+NUMBERS = [name for name, field in RESULTS.items() if field.type == "real"]
+
+
+def test_all_methods_on_every_draw(mccgr, classes, tmp_path):
+    out = tmp_path / "r.h5"
+    assert mccgr("experiment", classes, "--k", "2-3", "--runs", 2, "--jobs", 0, "-o", out).status == 0
+    found = columns(out)
+    assert len(found["k"]) == 2 * 2 * 9
+    assert sorted({name.decode() for name in found["method"]}) == sorted([*METHODS, *BASELINES])
+    assert not (tmp_path / "r.h5.part").exists()
+    scores = np.array([found[name] for name in ("accuracy", "nmi", "purity")])
+    assert ((scores >= 0) & (scores <= 1)).all()
+    weights = zip(found["alpha"], found["strength"], strict=True)
+    by_method = dict(zip([name.decode() for name in found["method"]], weights, strict=True))
+    assert np.isnan(by_method["l2"]).all()
+    assert by_method["mccgr"][1] == 100
+
+
+def test_the_number_of_processes_changes_nothing(mccgr, classes, tmp_path):
+    for jobs in (0, 2):
+        arguments = ("--methods", "mccgr,pg,k-means-weighted", "--k", "2,4", "--runs", 3, "--jobs", jobs)
+        assert mccgr("experiment", classes, *arguments, "-o", tmp_path / f"{jobs}.h5").status == 0
+    assert same(columns(tmp_path / "0.h5"), columns(tmp_path / "2.h5"))
+
+
+def test_methods_and_runs_do_not_depend_on_the_others_that_are_asked_for(mccgr, classes, tmp_path):
+    mccgr("experiment", classes, "--methods", "l2,kl", "--k", "2,3", "--runs", 3, "--jobs", 0, "-o", tmp_path / "a.h5")
+    mccgr("experiment", classes, "--methods", "kl", "--k", "3", "--runs", 2, "--jobs", 0, "-o", tmp_path / "b.h5")
+    a, b = columns(tmp_path / "a.h5"), columns(tmp_path / "b.h5")
+    rows = [i for i in range(len(a["k"])) if a["method"][i] == b"kl" and a["k"][i] == 3 and a["run"][i] < 2]
+    assert [a["nmi"][i] for i in rows] == b["nmi"]
+
+
+def test_draws_are_of_so_many_classes_and_differ():
+    labels = np.arange(60) % 6
+    samples = [frozenset(draw(labels, Trial("none", 2, run), 0)[0].tolist()) for run in range(20)]
+    assert all(len({labels[i] for i in chosen}) == 2 and len(chosen) == 20 for chosen in samples)
+    assert len(set(samples)) > 5
+    assert draw(labels, Trial("l2", 2, 3), 0)[0].tolist() == sorted(samples[3])  # whatever the normalization
+
+
+def test_sweeps_concern_only_the_methods_that_have_the_option(mccgr, classes, tmp_path):
+    arguments = ("--methods", "mccgr,mcc,l2", "--alpha", "1,100", "--theta", "1,5", "--neighbors", "3,5")
+    mccgr("experiment", classes, *arguments, "--k", 2, "--runs", 1, "--jobs", 0, "-o", tmp_path / "r.h5")
+    methods = columns(tmp_path / "r.h5")["method"]
+    assert {name: methods.count(name) for name in set(methods)} == {b"mccgr": 8, b"mcc": 2, b"l2": 1}
+
+
+def test_a_killed_experiment_goes_on_and_ends_with_the_same_results(mccgr, classes, tmp_path):
+    arguments = ["--methods", "mccgr,l2", "--k", "2-5", "--runs", "10", "--jobs", "2"]
+    out, part = tmp_path / "killed.h5", tmp_path / "killed.h5.part"
+    command = [sys.executable, "-m", "mccgr_cli", "experiment", str(classes), *arguments, "-o", str(out)]
+    done = 0
+    for _ in range(2):
+        process = subprocess.Popen(command, stderr=subprocess.PIPE, start_new_session=True)
+        deadline = time.monotonic() + 60
+        while time.monotonic() < deadline and not (part.exists() and part.read_bytes().count(b"\n") > done + 3):
+            time.sleep(0.02)
+        os.killpg(process.pid, signal.SIGKILL)
+        process.communicate()
+        assert not out.exists()
+        done = part.read_bytes().count(b"\n")
+    with part.open("ab") as file:
+        file.write(b'{"name": "hellinger 5 9", "resu')  # as a crash leaves it
+    outcome = mccgr("experiment", classes, *arguments, "-o", out)
+    assert outcome.status == 0, outcome.stderr
+    assert f"going on after {done - 1} of 40 trials" in outcome.stderr
+    mccgr("experiment", classes, *arguments, "-o", tmp_path / "whole.h5")
+    assert same(columns(out), columns(tmp_path / "whole.h5"))
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupted_experiment_says_how_to_go_on(classes, tmp_path, number):
+    arguments = ["--k", "2-5", "--runs", "200", "--jobs", "2"]
+    part = tmp_path / "r.h5.part"
+    command = [sys.executable, "-m", "mccgr_cli", "experiment", str(classes), *arguments, "-o", str(tmp_path / "r.h5")]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, start_new_session=True)
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline and not (part.exists() and part.read_bytes().count(b"\n") > 1):
+        time.sleep(0.05)
+    os.killpg(process.pid, number)
+    _, said = process.communicate(timeout=30)
+    assert process.returncode == 128 + number
+    assert said.splitlines()[-1].endswith("r.h5.part; the same command goes on")
+    assert "Traceback" not in said
+
+
+def test_what_another_experiment_left_is_not_taken_up(mccgr, refused, classes, tmp_path):
+    part = tmp_path / "r.h5.part"
+    Journal(part, "another").close()
+    arguments = ("experiment", classes, "--methods", "l2", "--runs", 1, "--jobs", 0, "-o", tmp_path / "r.h5")
+    assert "other data or options" in refused(*arguments, "--k", 2)
+    assert mccgr(*arguments, "--k", 2, "--overwrite").status == 0
+
+
+def test_two_runs_at_once_are_kept_apart(refused, classes, tmp_path):
+    journal = Journal(tmp_path / "r.h5.part", "first")
+    try:
+        said = refused("experiment", classes, "--methods", "l2", "--k", 2, "--jobs", 0, "-o", tmp_path / "r.h5")
+        assert "another run is writing it" in said
+    finally:
+        journal.close()
+
+
+def test_a_journal_drops_what_is_cut_short(tmp_path):
+    path = tmp_path / "j"
+    journal = Journal(path, "x")
+    journal.add("a", [1.5])
+    journal.add("b", [float("nan")])
+    journal.close()
+    whole = path.read_bytes()
+    path.write_bytes(whole[:-4])
+    journal = Journal(path, "x")
+    assert journal.done == {"a": [1.5]}
+    journal.add("b", [2.0])
+    journal.close()
+    journal = Journal(path, "x")
+    journal.close()
+    assert journal.done == {"a": [1.5], "b": [2.0]}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "expected"),
+    [
+        (("--k", "7"), 2, "7 classes are to be drawn of 6"),
+        (("--k", "2", "--methods", "l2,nmf"), 2, "'nmf'"),
+        (("--k", "3-2"), 2, "goes down"),
+        (("--k", "2", "--alpha", "1,x"), 2, "'x'"),
+        (("--k", "2", "-o", "-"), 2, "needs a file"),
+    ],
+)
+def test_refusals(refused, classes, arguments, status, expected):
+    assert expected in refused("experiment", classes, *arguments, "--jobs", 0, status=status)
+
+
+def test_a_matrix_without_labels_is_refused(refused, tmp_path):
+    np.save(tmp_path / "X.npy", planted()[0])
+    assert "no labels" in refused("experiment", tmp_path / "X.npy", "--k", 2, "--jobs", 0)
+
+
+# Tables
+
+
+@pytest.fixture
+def results(tmp_path):
+    rng = np.random.default_rng(0)
+    rows = [(method, k, run) for k in (2, 3) for run in range(12) for method in ("mccgr", "l2", "k-means")]
+    better = {"mccgr": 0.3, "l2": 0.1, "k-means": 0.0}
+    accuracy = [0.4 + better[method] + 0.1 * rng.random() for method, _, _ in rows]
+    count = len(rows)
+    datasets = {name: np.zeros(count, dtype=int) for name, field in RESULTS.items() if field.type == "whole"}
+    datasets |= {name: np.full(count, np.nan) for name, field in RESULTS.items() if field.type == "real"}
+    datasets |= {"method": [row[0] for row in rows], "k": np.array([row[1] for row in rows])}
+    datasets |= {
+        "run": np.array([row[2] for row in rows]),
+        "accuracy": np.array(accuracy),
+        "nmi": np.array(accuracy) / 2,
+    }
+    datasets |= {"normalize": ["l2"] * count, "weight": [""] * count}
+    path = tmp_path / "r.h5"
+    path.write_bytes(encode(Contents("results", datasets)))
+    return path, datasets
+
+
+def test_tables_show_means_ranks_and_corrected_p_values(mccgr, results):
+    path, datasets = results
+    shown = json.loads(mccgr("table", path, "--format", "json").stdout)[0]
+    cell = [
+        a for a, m, k in zip(*(datasets[n] for n in ("accuracy", "method", "k")), strict=True) if (m, k) == ("l2", 3)
+    ]
+    assert shown["mean"][1][1] == pytest.approx(np.mean(cell))
+    assert shown["deviation"][1][1] == pytest.approx(np.std(cell, ddof=1))
+    assert shown["mean_rank"] == [1, 2, 3]
+    table = compare(datasets, "accuracy")
+    gaps = np.concatenate([row[0] - row[1] for row in table.values])
+    assert shown["p"]["l2"] == pytest.approx(2 * wilcoxon(gaps).pvalue)  # the larger of two, or equal
+
+
+def test_every_format_marks_the_best(mccgr, results):
+    path, _ = results
+    plain = mccgr("table", path, "--score", "accuracy").stdout
+    best = next(line for line in plain.splitlines() if line.startswith("k=2")).split()
+    assert best[1].startswith("*")
+    assert not best[3].startswith("*")
+    assert "| 2 | **0.7" in mccgr("table", path, "--format", "markdown").stdout
+    assert r"2 & \textbf{0.7" in mccgr("table", path, "--format", "latex").stdout
+    rows = list(csv.DictReader(io.StringIO(mccgr("table", path, "--format", "csv").stdout)))
+    assert len(rows) == 2 * 2 * 3
+    assert {row["method"] for row in rows if row["best"] == "1"} == {"mccgr"}
+
+
+def test_swept_values_become_columns(mccgr, classes, tmp_path):
+    out = tmp_path / "s.h5"
+    arguments = ("--methods", "mccgr,l2", "--alpha", "1,100", "--k", 2, "--runs", 2, "--jobs", 0)
+    mccgr("experiment", classes, *arguments, "-o", out)
+    header = mccgr("table", out).stdout.splitlines()[0]
+    assert header.split()[1:] == ["mccgr", "alpha=1", "mccgr", "alpha=100", "l2"]
