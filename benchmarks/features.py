@@ -23,7 +23,7 @@ from mccgr_cli.features.pictures import Picture, find
 from mccgr_cli.graph import build_graph
 from mccgr_cli.metrics import evaluate
 from mccgr_cli.normalize import normalize
-from mccgr_cli.settings import Description, GraphSettings, Learning, Settings
+from mccgr_cli.settings import Description, GraphSettings, Learning, Settings, by_preset
 from mccgr_cli.workers import Workers, usable_cores
 
 PAPER = Description(min_contrast=0.0)
@@ -58,8 +58,8 @@ def scores(X: Array, labels: Array, k: int, draws: int) -> dict[str, list[float]
         truth = [str(label) for label in labels[some]]
         for how in ("none", "sqrt"):
             rows = normalize(X[some].astype(np.float64), how)
-            settings = Settings(k=k, iterations=100, seed=draw)
-            factors = stages.factorize(rows, settings, build_graph(rows, GraphSettings()))
+            settings = by_preset("paper", Settings, k=k, iterations=100, seed=draw)
+            factors = stages.factorize(rows, settings, build_graph(rows, by_preset("paper", GraphSettings)))
             for name, samples in (("k-means", rows), ("mccgr", factors.W)):
                 score = evaluate(truth, kmeans(samples, k, 5, draw))
                 found.setdefault(f"{name} {how}", []).append(score.nmi)

@@ -27,7 +27,7 @@ from sklearn.exceptions import ConvergenceWarning
 from threadpoolctl import threadpool_info
 
 from mccgr_cli.blocks import Array, MemoryBlocks, moments, threads_for_blocks
-from mccgr_cli.settings import Settings
+from mccgr_cli.settings import Settings, by_preset
 from mccgr_cli.solver import make_update, solve
 
 
@@ -84,10 +84,10 @@ def main() -> None:
         X = rng.random((n, d), dtype=dtype)
         W, H = rng.random((n, k)).astype(dtype), rng.random((k, d)).astype(dtype)
         A = random_graph(n, 5, rng)
-        settings = Settings(k=k, alpha=1.0, iterations=3, tolerance=0)
+        settings = by_preset("paper", Settings, k=k, alpha=1.0, iterations=3, tolerance=0)
 
         before = peak_bytes()
-        ours = solve(MemoryBlocks(X), settings, A, (W, H))
+        ours = solve(MemoryBlocks(X), settings, A, [(W, H)])
         extra = (peak_bytes() - before) / X.nbytes
 
         degrees = np.asarray(A.sum(axis=1)).astype(dtype)
