@@ -40,15 +40,14 @@ def leading_singular_vectors(
     return (basis @ left)[:, :rank], S[:rank], V[:rank]
 
 
-def coordinates(source: BlockSource, known: Moments, axes: int, evenness: float, rho: Array | None = None) -> Array:
-    """Every sample by its place on the leading principal axes of the weighted features, (n, axes), as a unit vector.
+def coordinates(source: BlockSource, known: Moments, axes: int, evenness: float, scale: Array | None = None) -> Array:
+    """Every sample by its place on the leading principal axes of the scaled features, (n, axes), as a unit vector.
 
     ``evenness`` 0 leaves the axes as long as they are, 1 makes all equally long.
     """
-    weights = None if rho is None else np.sqrt(rho)
     n, d = source.shape
     rng = np.random.default_rng(0)  # only the directions to begin with: the axes do not depend on them
-    U, S, _ = leading_singular_vectors(source, min(axes, n - 1, d), rng, known.means, weights)
+    U, S, _ = leading_singular_vectors(source, min(axes, n - 1, d), rng, known.means, scale)
     places: Array = U * S ** (1 - evenness)
     places /= np.maximum(np.linalg.norm(places, axis=1, keepdims=True), np.finfo(float).tiny)
     return places

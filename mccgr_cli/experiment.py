@@ -19,12 +19,11 @@ from mccgr_cli import stages
 from mccgr_cli.blocks import Array, Matrix, MemoryBlocks
 from mccgr_cli.clustering import kmeans
 from mccgr_cli.errors import ParameterError
-from mccgr_cli.graph import build_graph
 from mccgr_cli.methods import METHODS
 from mccgr_cli.metrics import evaluate
 from mccgr_cli.normalize import normalize
 from mccgr_cli.settings import BASELINES, GraphSettings, Settings
-from mccgr_cli.solver import Factors, Start, begin, starts_from_graph
+from mccgr_cli.solver import Factors, Start, begin
 
 WITHIN = 0.01  # of the last objective: how near it must stay for a run to count as settled
 
@@ -139,20 +138,18 @@ class Bench:
             yield self.scored("k-means-weighted", weighted if isinstance(weighted, np.ndarray) else weighted.tocsr())
 
     def shared_starts(self, graph: GraphSettings) -> list[Start]:
-        """The W and H that all methods begin with."""
+        """The W and H that all methods begin with: those with which mccgr would begin by itself."""
         if graph not in self.starts:
-            settings = replace(self.plan.settings, k=self.trial.k, seed=self.seed)
-            A = build_graph(self.X, graph) if starts_from_graph(settings) else None
+            settings = replace(self.plan.settings, method="mccgr", k=self.trial.k, seed=self.seed)
+            A = stages.choose_graph(self.X, settings, graph) if settings.init == "graph" else None
             self.starts[graph] = begin(MemoryBlocks(self.X), settings, A)
         return self.starts[graph]
 
     def factorize(self, settings: Settings, graph: GraphSettings) -> tuple[Factors, Row]:
         settings = replace(settings, k=self.trial.k, seed=self.seed)
-        starts: list[Start] | None = self.shared_starts(graph)
+        starts = self.shared_starts(graph)
         began = time.perf_counter()
-        A = stages.choose_graph(self.X, settings, graph, starts=starts)
-        if stages.reweighs(settings, graph) and starts_from_graph(settings):
-            starts = None  # from the parts of its own graph, as it does by itself
+        A = stages.choose_graph(self.X, settings, graph)
         factors = stages.factorize(self.X, settings, A, starts)
         seconds = time.perf_counter() - began
         about = {**told(settings, graph), **course(factors), "seconds": seconds}

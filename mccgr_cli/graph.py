@@ -24,13 +24,13 @@ DENSE_GRAPH = 2000  # samples up to which eigenvectors are found densely
 PARTS_RESTARTS = 10
 
 
-def build_graph(X: Matrix, settings: GraphSettings, rho: Array | None = None) -> sparse.csr_array[Any]:
+def build_graph(X: Matrix, settings: GraphSettings, counts: Array | None = None) -> sparse.csr_array[Any]:
     """The weighted adjacency A (n, n): symmetric, non-negative, nothing on the diagonal.
 
-    Neighbours are sought on the principal axes of X, its features weighted by ``rho``, or among the rows as they are.
+    ``counts`` (d,) says how much each feature counts in a distance; by default all count alike.
     """
     n = X.shape[0]
-    placed = place(X, settings.axes, rho) if settings.axes and n > 1 else X
+    placed = place(X, settings.axes, counts) if n > 1 else X
     neighbors = min(settings.neighbors, n - 1)
     if neighbors < 1:
         return sparse.csr_array((n, n), dtype=np.float64)
@@ -47,9 +47,16 @@ def build_graph(X: Matrix, settings: GraphSettings, rho: Array | None = None) ->
 
 
 @threads_for_blocks()
-def place(X: Matrix, axes: int, rho: Array | None) -> Array:
-    source = MemoryBlocks(X)
-    return coordinates(source, moments(source), axes, EVENNESS, rho)
+def place(X: Matrix, axes: int, counts: Array | None) -> Matrix:
+    """Where neighbours are sought: on the principal axes of the features, or among the rows."""
+    scale = None if counts is None else np.sqrt(counts)
+    if axes:
+        source = MemoryBlocks(X)
+        return coordinates(source, moments(source), axes, EVENNESS, scale)
+    if scale is None:
+        return X
+    scaled = X * scale[None, :]
+    return scaled if isinstance(scaled, np.ndarray) else sparse.csr_array(scaled)
 
 
 def nearest(X: Matrix, neighbors: int, metric: str) -> tuple[Array, Array]:

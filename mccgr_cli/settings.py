@@ -8,9 +8,9 @@ from typing import Any, TypeVar
 METHODS = ("mccgr", "mcc", "grnmf", "l2", "kl", "gdcls", "pg")
 BASELINES = ("k-means", "k-means-weighted")  # on X, and on X with the weights that mcc learns
 BANDWIDTHS = ("adaptive", "settle")
-INITS = ("auto", "graph", "random", "nndsvd")
+INITS = ("graph", "nndsvd", "random")
 NORMALIZATIONS = ("none", "l1", "l2", "sqrt", "hellinger")
-GRAPH_FEATURES = ("weighted", "plain")
+GRAPH_FEATURES = ("explained", "weighted", "plain")
 WEIGHTS = ("shared", "binary", "heat", "histogram", "cosine")
 SYMMETRIES = ("union", "mutual")
 METRICS = ("euclidean", "cosine")
@@ -42,7 +42,7 @@ class Settings:
     bandwidth: str | float = "adaptive"  # or "settle", or sigma itself
     iterations: int = 200
     tolerance: float = 1e-3
-    init: str = "auto"  # singular vectors, and the parts of the graph if there is one
+    init: str = "graph"  # its parts; without a graph, singular vectors
     restarts: int = 1
     seed: int = 0
     ridge: float = 1e-3  # of gdcls
@@ -60,7 +60,7 @@ class GraphSettings:
     metric: str | None = None  # of the search; by default cosine for cosine weights, else euclidean
     heat_width: float | None = None  # t; by default the mean distance between samples
     axes: int = 100  # principal axes to compare samples on; 0: compare them as they are
-    graph_features: str = "weighted"  # by the weights that the loss learns, if it learns any
+    graph_features: str = "explained"  # weighted by what factors explain of them, by rho, or all alike
 
 
 NORMALIZATION = "hellinger"

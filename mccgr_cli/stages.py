@@ -22,9 +22,11 @@ from mccgr_cli.normalize import normalize
 from mccgr_cli.readers import Loaded
 from mccgr_cli.readers.checks import check_scale
 from mccgr_cli.settings import HISTORY, NORMALIZATIONS, Description, GraphSettings, Learning, Settings
-from mccgr_cli.solver import Factors, Start, Step, solve, transform, uses_graph
+from mccgr_cli.solver import Factors, Start, Step, explained, solve, transform, uses_graph
 
-WEIGHING_STEPS = 20  # after which the weights of the features are good enough to look for neighbours with
+# Features are judged after so many steps; one of which this share of the average is explained counts half.
+JUDGING_STEPS = 20
+DOUBTFUL = 0.1
 
 if TYPE_CHECKING:  # what reads pictures is loaded only where there are pictures
     from mccgr_cli.features.codebook import Codebook
@@ -93,28 +95,25 @@ def choose_graph(
     settings: Settings,
     graph_settings: GraphSettings,
     given: Loaded | None = None,
-    starts: Sequence[Start] | None = None,
 ) -> sparse.csr_array[Any] | None:
     """The graph that was given, or one built from X; None where the method uses none."""
     if not uses_graph(settings):
         return None
     if given is not None:
         return check_graph(given, X.shape[0])
-    graph = build_graph(X, graph_settings)
-    if reweighs(settings, graph_settings):
-        graph = build_graph(X, graph_settings, learn_weights(X, settings, graph, starts))
-    return graph
+    judged = METHODS[settings.method].weighted and graph_settings.graph_features != "plain"
+    return build_graph(X, graph_settings, judge_features(X, settings, graph_settings) if judged else None)
 
 
-def reweighs(settings: Settings, graph_settings: GraphSettings) -> bool:
-    """Whether the graph is built anew with the weights that the loss learns."""
-    return uses_graph(settings) and METHODS[settings.method].weighted and graph_settings.graph_features == "weighted"
-
-
-def learn_weights(X: Matrix, settings: Settings, graph: sparse.csr_array[Any], starts: Sequence[Start] | None) -> Array:
-    """The weights of the features (d,), before the graph has a say: a few steps without its term."""
-    without = replace(settings, method="mcc", iterations=WEIGHING_STEPS, restarts=1)
-    return factorize(X, without, graph, starts).rho
+def judge_features(X: Matrix, settings: Settings, graph_settings: GraphSettings) -> Array:
+    """How much each feature is to count among neighbours (d,), after a few steps without a graph."""
+    factors = factorize(X, replace(settings, method="mcc", iterations=JUDGING_STEPS, restarts=1, init="nndsvd"))
+    if graph_settings.graph_features == "weighted":
+        return factors.rho
+    shares = explained(MemoryBlocks(X), factors)
+    if not shares.any():
+        return np.ones(len(shares))
+    return shares / (shares + DOUBTFUL * shares.mean())
 
 
 def check_graph(given: Loaded, samples: int) -> sparse.csr_array[Any]:

@@ -18,9 +18,9 @@ noisy=sample_data/textures_noisy.h5
 echo
 echo "The same pictures by 118 other features, and 24 more of nothing but noise:"
 report() { printf '  %-28s accuracy %.3f   NMI %.3f\n' "$1" "$(echo "$2" | cut -d, -f1)" "$(echo "$2" | cut -d, -f2)"; }
-report "k-means" "$(mccgr cluster "$noisy" --k 3 --normalize sqrt -q -o - | mccgr evaluate - --format csv | tail -n 1)"
+report "k-means" "$(mccgr cluster "$noisy" --k 3 --normalize hellinger -q -o - | mccgr evaluate - --format csv | tail -n 1)"
 for method in l2 grnmf mccgr; do
-    scores=$(mccgr factorize "$noisy" --k 3 --normalize sqrt --method "$method" -q -o - |
+    scores=$(mccgr factorize "$noisy" --k 3 --method "$method" -q -o - |
         mccgr cluster - -q -o - | mccgr evaluate - --format csv | tail -n 1)
     report "mccgr --method $method" "$scores"
 done

@@ -14,6 +14,7 @@ from mccgr_cli.initialize import graph_start
 from mccgr_cli.methods.correntropy import FAIR_STEPS, Correntropy, scale_that_keeps
 from mccgr_cli.metrics import evaluate
 from mccgr_cli.settings import GraphSettings, Settings, by_preset
+from mccgr_cli.solver import explained
 
 
 def factors_of(X, **given):
@@ -92,6 +93,30 @@ def test_noise_is_weighed_down_and_does_not_choose_the_neighbours():
     d = X.shape[1]
     assert factors.rho[d:].max() < factors.rho[:d].mean()
     assert evaluate(labels.tolist(), kmeans(factors.W, 3, 10, 0)).accuracy > 0.95
+
+
+@pytest.mark.parametrize("make", [np.asarray, sparse.csr_array], ids=["dense", "sparse"])
+def test_what_factors_explain_of_a_feature_is_a_share_of_its_spread(make):
+    X, _ = planted(n=90)
+    X[:, 0] = 2.0  # no spread to explain
+    noisy = np.hstack([X, np.random.default_rng(0).random((90, 20))])
+    factors = factors_of(noisy, method="l2", iterations=500)
+    shares = explained(MemoryBlocks(make(noisy), block_rows=7), factors)
+    residual = ((noisy - factors.W @ factors.H) ** 2).sum(axis=0)
+    spread = ((noisy - noisy.mean(axis=0)) ** 2).sum(axis=0)
+    raw = 1 - residual[1:] / spread[1:]
+    np.testing.assert_allclose(shares[1:], np.clip((raw - 2 / 90) / (1 - 2 / 90), 0, 1), atol=1e-9)
+    assert shares[0] == 0
+    assert shares[X.shape[1] :].mean() < 0.05 < 0.5 < shares[1 : X.shape[1]].mean()
+
+
+@pytest.mark.parametrize("features", ["explained", "weighted"])
+def test_features_of_noise_hardly_count_among_neighbours(features):
+    X, _ = planted(n=90)
+    d = X.shape[1]
+    noisy = np.hstack([X, 2 * X.max() * np.random.default_rng(0).random((90, 20))])
+    counts = stages.judge_features(noisy, Settings(k=3), GraphSettings(graph_features=features))
+    assert counts[d:].mean() < 0.5 * counts[:d].mean()
 
 
 def test_rare_features_are_not_kept_at_the_price_of_those_that_matter():

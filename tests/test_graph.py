@@ -102,25 +102,26 @@ def test_empty_samples_have_no_cosine_neighbours(weight):
 # On principal axes
 
 
-def test_principal_axes_are_those_of_the_weighted_and_centred_features():
+def test_principal_axes_are_those_of_the_scaled_and_centred_features():
     X, _ = planted(n=40)
-    rho = np.linspace(0, 1, X.shape[1])
+    scale = np.linspace(0, 1, X.shape[1])
     source = MemoryBlocks(X, block_rows=7)
-    ours = coordinates(source, moments(source), 4, 0.25, rho)
-    U, S, _ = np.linalg.svd((X - X.mean(axis=0)) * np.sqrt(rho), full_matrices=False)
+    ours = coordinates(source, moments(source), 4, 0.25, scale)
+    U, S, _ = np.linalg.svd((X - X.mean(axis=0)) * scale, full_matrices=False)
     theirs = U[:, :4] * S[:4] ** 0.75
     theirs /= np.linalg.norm(theirs, axis=1, keepdims=True)
     np.testing.assert_allclose(np.abs(ours), np.abs(theirs), atol=1e-3)  # the sign of an axis is arbitrary
 
 
 @pytest.mark.parametrize("make", [np.asarray, sparse.csr_array], ids=["dense", "sparse"])
-def test_neighbours_on_axes_do_not_depend_on_scale_and_ignore_what_weighs_nothing(make):
+@pytest.mark.parametrize("axes", [0, 100])
+def test_neighbours_do_not_depend_on_scale_and_ignore_what_counts_nothing(make, axes):
     X, _ = planted(n=40)
     noise = np.random.default_rng(0).random((40, 30)) * 100
-    rho = np.r_[np.ones(X.shape[1]), np.zeros(30)]
-    settings = GraphSettings()
+    counts = np.r_[np.ones(X.shape[1]), np.zeros(30)]
+    settings = GraphSettings(axes=axes)
     alone = build_graph(make(X), settings)
-    beside = build_graph(make(1000 * np.hstack([X, noise])), settings, rho)
+    beside = build_graph(make(1000 * np.hstack([X, noise])), settings, counts)
     assert abs(alone - beside).max() < 1e-12
     disturbed = build_graph(make(np.hstack([X, noise])), settings)
     assert abs(alone - disturbed).max() > 0.1

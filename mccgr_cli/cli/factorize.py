@@ -44,7 +44,7 @@ def command(**given: Any) -> None:
     from mccgr_cli import stages
     from mccgr_cli.cli.job import Job
     from mccgr_cli.graph import examine
-    from mccgr_cli.solver import kinds_of_start, uses_graph
+    from mccgr_cli.solver import uses_graph
 
     settings, graph_settings = options.chosen(Settings, given), options.chosen(GraphSettings, given)
     from_file = settings.init not in INITS
@@ -63,12 +63,10 @@ def command(**given: Any) -> None:
         graph = job.load(given["graph_file"], ("graph",))
         for note in doubts(graph.contents.attributes, given, uses_graph(settings)):
             job.reporter.note(note)
-    A = stages.choose_graph(X, settings, graph_settings, graph, starts)
+    A = stages.choose_graph(X, settings, graph_settings, graph)
     if A is not None:
         job.reporter.note(f"graph: {examine(A)}")
-
-    tries = 1 if from_file else settings.restarts * len(kinds_of_start(settings, A is not None))
-    with job.reporter.watching(settings.iterations, tries) as on_step:
+    with job.reporter.watching(settings.iterations, settings.restarts) as on_step:
         factors = stages.factorize(X, settings, A, starts, on_step)
     job.reporter.note(describe(factors, settings))
     job.write(stages.factors_contents(factors, settings, given["normalize"], names))

@@ -261,8 +261,8 @@ course = stack(
         default=Settings.init,
         show_default=True,
         metavar=f"[{'|'.join(INITS)}|FILE]",
-        help="Where to start: the parts that the graph falls into, random numbers, singular vectors, or the factors in "
-        "a file. auto: singular vectors, and the graph's parts if there is a graph, whichever ends better.",
+        help="Where to start: the parts that the graph falls into (without a graph: nndsvd), singular vectors, random "
+        "numbers, or the factors in a file.",
     ),
     click.option(
         "--restarts",
@@ -378,7 +378,8 @@ graph_features = click.option(
     type=click.Choice(GRAPH_FEATURES),
     default=GraphSettings.graph_features,
     show_default=True,
-    help="Seek neighbours by features with the weights that the loss gives them (mccgr), or all alike.",
+    help="mccgr seeks neighbours by the features of which factors explain something, by features with the weights that "
+    "the loss gives them, or by all features alike.",
 )
 
 description = stack(
