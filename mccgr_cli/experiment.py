@@ -23,7 +23,7 @@ from mccgr_cli.methods import METHODS
 from mccgr_cli.metrics import evaluate
 from mccgr_cli.normalize import normalize
 from mccgr_cli.settings import BASELINES, GraphSettings, Settings
-from mccgr_cli.solver import Factors, Start, begin
+from mccgr_cli.solver import Factors, Start, begin, uses_graph
 
 WITHIN = 0.01  # of the last objective: how near it must stay for a run to count as settled
 
@@ -110,6 +110,7 @@ class Bench:
         self.trial, self.plan = trial, plan
         self.X = normalize(X[samples].astype(np.float64), trial.normalize)
         self.labels = labels[samples].tolist()
+        self.graphs: dict[Any, Any] = {}
         self.starts: dict[GraphSettings, list[Start]] = {}
         if trial.k > min(self.X.shape):
             what = f"more than a draw of {self.X.shape[0]} samples by {self.X.shape[1]} features has room for"
@@ -141,15 +142,22 @@ class Bench:
         """The W and H that all methods begin with: those with which mccgr would begin by itself."""
         if graph not in self.starts:
             settings = replace(self.plan.settings, method="mccgr", k=self.trial.k, seed=self.seed)
-            A = stages.choose_graph(self.X, settings, graph) if settings.init == "graph" else None
+            A = self.choose_graph(settings, graph) if settings.init == "graph" else None
             self.starts[graph] = begin(MemoryBlocks(self.X), settings, A)
         return self.starts[graph]
+
+    def choose_graph(self, settings: Settings, graph: GraphSettings) -> Any:
+        """The graph that a method takes by itself, built once."""
+        key = graph, settings.method, uses_graph(settings), settings.keep, settings.theta
+        if key not in self.graphs:
+            self.graphs[key] = stages.choose_graph(self.X, settings, graph)
+        return self.graphs[key]
 
     def factorize(self, settings: Settings, graph: GraphSettings) -> tuple[Factors, Row]:
         settings = replace(settings, k=self.trial.k, seed=self.seed)
         starts = self.shared_starts(graph)
         began = time.perf_counter()
-        A = stages.choose_graph(self.X, settings, graph)
+        A = self.choose_graph(settings, graph)
         factors = stages.factorize(self.X, settings, A, starts)
         seconds = time.perf_counter() - began
         about = {**told(settings, graph), **course(factors), "seconds": seconds}

@@ -10,7 +10,16 @@ from scipy import sparse
 from scipy.sparse.csgraph import connected_components
 
 from mccgr_cli.axes import coordinates
-from mccgr_cli.blocks import Array, Matrix, MemoryBlocks, chunks, moments, threads_for_blocks
+from mccgr_cli.blocks import (
+    Array,
+    BlockSource,
+    Matrix,
+    MemoryBlocks,
+    chunks,
+    moments,
+    threads_for_blocks,
+    transposed_times,
+)
 from mccgr_cli.clustering import kmeans
 from mccgr_cli.normalize import normalize, row_sizes
 from mccgr_cli.settings import GraphSettings
@@ -166,3 +175,17 @@ def parts(A: sparse.csr_array[Any], k: int, seed: int) -> Array:
         vectors = eigsh(even, k=k, which="LA", v0=start, ncv=min(n, max(4 * k, 20)))[1]
     lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
     return kmeans(vectors / np.maximum(lengths, np.finfo(float).tiny), k, PARTS_RESTARTS, seed)
+
+
+@threads_for_blocks()
+def explained(source: BlockSource, part: Array) -> Array:
+    """Of the variance of each feature the share that lies between the parts: the adjusted R^2, at least 0, (d,)."""
+    n, known = source.shape[0], moments(source)
+    member = np.eye(int(part.max()) + 1)[part]
+    sizes = member.sum(axis=0)
+    sums = transposed_times(source, member)
+    between = (sums**2 / np.maximum(sizes, 1)).sum(axis=1) - n * known.means**2
+    spread = known.spread(n)
+    within = np.divide(spread - between, spread, out=np.ones_like(spread), where=spread > 0)
+    shares: Array = 1 - within * (n - 1) / max(n - np.count_nonzero(sizes), 1)
+    return np.clip(shares, 0, 1)

@@ -60,7 +60,7 @@ class GraphSettings:
     metric: str | None = None  # of the search; by default cosine for cosine weights, else euclidean
     heat_width: float | None = None  # t; by default the mean distance between samples
     axes: int = 100  # principal axes to compare samples on; 0: compare them as they are
-    graph_features: str = "explained"  # weighted by what factors explain of them, by rho, or all alike
+    graph_features: str = "explained"  # by what parts explain of them, by rho, or all alike
 
 
 NORMALIZATION = "hellinger"

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from mccgr_cli.blocks import Array, BlockSource, Moments, moments, threads_for_blocks, transposed_times
+from mccgr_cli.blocks import Array, BlockSource, Moments, moments, threads_for_blocks
 from mccgr_cli.errors import DataError, ParameterError
 from mccgr_cli.initialize import graph_start, nndsvd_start, random_start
 from mccgr_cli.methods import METHODS
@@ -162,19 +162,6 @@ def has_settled(step: Step, previous: Step, tolerance: float) -> bool:
     """Neither the objective nor the bandwidth it is measured with still moves."""
     moved = abs(step.sigma - previous.sigma)  # nan without a bandwidth
     return abs(step.change) <= tolerance and not moved > tolerance * step.sigma
-
-
-@threads_for_blocks()
-def explained(source: BlockSource, factors: Factors) -> Array:
-    """Of the spread of each feature about its mean the share that is explained, beyond what chance would, (d,)."""
-    W, H = factors.W.astype(np.float64), factors.H
-    (n, k), known = W.shape, moments(source)
-    errors = known.squares - 2 * np.einsum("kj,jk->j", H, transposed_times(source, W))
-    errors += np.einsum("kj,kj->j", H, W.T @ W @ H)
-    spread = known.spread(n)
-    shares = np.divide(spread - errors, spread, out=np.zeros_like(spread), where=spread > 0)
-    chance = (k - 1) / n
-    return np.clip((shares - chance) / (1 - chance), 0, 1)
 
 
 @threads_for_blocks()

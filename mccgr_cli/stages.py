@@ -16,17 +16,16 @@ from mccgr_cli import clustering
 from mccgr_cli.blocks import Array, Matrix, MemoryBlocks
 from mccgr_cli.container import FACTORS, Contents
 from mccgr_cli.errors import DataError, ParameterError, one_line
-from mccgr_cli.graph import build_graph
+from mccgr_cli.graph import build_graph, explained, parts
 from mccgr_cli.methods import METHODS
 from mccgr_cli.normalize import normalize
 from mccgr_cli.readers import Loaded
 from mccgr_cli.readers.checks import check_scale
 from mccgr_cli.settings import HISTORY, NORMALIZATIONS, Description, GraphSettings, Learning, Settings
-from mccgr_cli.solver import Factors, Start, Step, explained, solve, transform, uses_graph
+from mccgr_cli.solver import Factors, Start, Step, solve, transform, uses_graph
 
-# Features are judged after so many steps; one of which this share of the average is explained counts half.
-JUDGING_STEPS = 20
-DOUBTFUL = 0.1
+WEIGHING_STEPS = 20  # after which the weights of the features are good enough to look for neighbours with
+DOUBTFUL = 0.1  # share of the average of what parts explain, at which a feature counts half
 
 if TYPE_CHECKING:  # what reads pictures is loaded only where there are pictures
     from mccgr_cli.features.codebook import Codebook
@@ -101,19 +100,25 @@ def choose_graph(
         return None
     if given is not None:
         return check_graph(given, X.shape[0])
-    judged = METHODS[settings.method].weighted and graph_settings.graph_features != "plain"
-    return build_graph(X, graph_settings, judge_features(X, settings, graph_settings) if judged else None)
+    features = graph_settings.graph_features if METHODS[settings.method].weighted else "plain"
+    graph = build_graph(X, graph_settings, learn_weights(X, settings) if features != "plain" else None)
+    if features == "explained":
+        graph = build_graph(X, graph_settings, judge_features(X, parts(graph, settings.k, settings.seed)))
+    return graph
 
 
-def judge_features(X: Matrix, settings: Settings, graph_settings: GraphSettings) -> Array:
-    """How much each feature is to count among neighbours (d,), after a few steps without a graph."""
-    factors = factorize(X, replace(settings, method="mcc", iterations=JUDGING_STEPS, restarts=1, init="nndsvd"))
-    if graph_settings.graph_features == "weighted":
-        return factors.rho
-    shares = explained(MemoryBlocks(X), factors)
-    if not shares.any():
-        return np.ones(len(shares))
-    return shares / (shares + DOUBTFUL * shares.mean())
+def learn_weights(X: Matrix, settings: Settings) -> Array:
+    """The weights of the features (d,) before there is a graph: a few steps without one."""
+    return factorize(X, replace(settings, method="mcc", iterations=WEIGHING_STEPS, restarts=1, init="nndsvd")).rho
+
+
+def judge_features(X: Matrix, part: Array) -> Array:
+    """How much each feature is to count (d,) if samples belong together in these parts.
+
+    Those that differ between the parts count, all nearly alike; those that do not are noise, or tell other things.
+    """
+    shares = explained(MemoryBlocks(X), part)
+    return shares / (shares + DOUBTFUL * shares.mean()) if shares.any() else np.ones(len(shares))
 
 
 def check_graph(given: Loaded, samples: int) -> sparse.csr_array[Any]:

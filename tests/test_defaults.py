@@ -10,11 +10,12 @@ from scipy import sparse
 from mccgr_cli import stages
 from mccgr_cli.blocks import MemoryBlocks
 from mccgr_cli.clustering import kmeans
+from mccgr_cli.graph import explained
 from mccgr_cli.initialize import graph_start
 from mccgr_cli.methods.correntropy import FAIR_STEPS, Correntropy, scale_that_keeps
 from mccgr_cli.metrics import evaluate
-from mccgr_cli.settings import GraphSettings, Settings, by_preset
-from mccgr_cli.solver import explained
+from mccgr_cli.normalize import normalize
+from mccgr_cli.settings import GRAPH_FEATURES, GraphSettings, Settings, by_preset
 
 
 def factors_of(X, **given):
@@ -96,27 +97,40 @@ def test_noise_is_weighed_down_and_does_not_choose_the_neighbours():
 
 
 @pytest.mark.parametrize("make", [np.asarray, sparse.csr_array], ids=["dense", "sparse"])
-def test_what_factors_explain_of_a_feature_is_a_share_of_its_spread(make):
-    X, _ = planted(n=90)
-    X[:, 0] = 2.0  # no spread to explain
+def test_what_parts_explain_of_a_feature_is_its_adjusted_r2(make):
+    X, labels = planted(n=90)
+    X[:, 0] = 2.0  # no variance to explain
     noisy = np.hstack([X, np.random.default_rng(0).random((90, 20))])
-    factors = factors_of(noisy, method="l2", iterations=500)
-    shares = explained(MemoryBlocks(make(noisy), block_rows=7), factors)
-    residual = ((noisy - factors.W @ factors.H) ** 2).sum(axis=0)
-    spread = ((noisy - noisy.mean(axis=0)) ** 2).sum(axis=0)
-    raw = 1 - residual[1:] / spread[1:]
-    np.testing.assert_allclose(shares[1:], np.clip((raw - 2 / 90) / (1 - 2 / 90), 0, 1), atol=1e-9)
+    part = np.unique(labels, return_inverse=True)[1]
+    shares = explained(MemoryBlocks(make(noisy), block_rows=7), part)
+    within = sum(noisy[part == c].var(axis=0) * (part == c).sum() for c in range(3))
+    r2 = 1 - within[1:] / (90 * noisy[:, 1:].var(axis=0))
+    np.testing.assert_allclose(shares[1:], np.maximum(1 - (1 - r2) * 89 / 87, 0), atol=1e-9)
     assert shares[0] == 0
     assert shares[X.shape[1] :].mean() < 0.05 < 0.5 < shares[1 : X.shape[1]].mean()
 
 
-@pytest.mark.parametrize("features", ["explained", "weighted"])
-def test_features_of_noise_hardly_count_among_neighbours(features):
-    X, _ = planted(n=90)
+def test_what_does_not_differ_between_parts_hardly_counts_and_the_rest_nearly_alike():
+    X, labels = planted(n=90)
     d = X.shape[1]
-    noisy = np.hstack([X, 2 * X.max() * np.random.default_rng(0).random((90, 20))])
-    counts = stages.judge_features(noisy, Settings(k=3), GraphSettings(graph_features=features))
-    assert counts[d:].mean() < 0.5 * counts[:d].mean()
+    noisy = np.hstack([X, 5 * X.max() * np.random.default_rng(0).random((90, 20))])
+    counts = stages.judge_features(noisy, np.unique(labels, return_inverse=True)[1])
+    assert counts[d:].mean() < 0.3 < 0.8 < counts[:d].min()
+    np.testing.assert_array_equal(stages.judge_features(np.ones((6, 4)), np.arange(6) % 2), 1)
+
+
+@pytest.mark.parametrize("make", [np.asarray, sparse.csr_array], ids=["dense", "sparse"])
+def test_noise_much_larger_than_what_matters_does_not_matter(make):
+    X, labels = planted(n=90)
+    accuracy = {}
+    for features in GRAPH_FEATURES:
+        settings, graph = Settings(k=3), GraphSettings(graph_features=features)
+        noise = 5 * X.max() * np.random.default_rng(2).random((90, 40))
+        noisy = make(normalize(np.hstack([X, noise]), "hellinger"))
+        factors = stages.factorize(noisy, settings, stages.choose_graph(noisy, settings, graph))
+        accuracy[features] = evaluate(labels.tolist(), kmeans(factors.W, 3, 10, 0)).accuracy
+    assert accuracy["explained"] == 1
+    assert accuracy["plain"] < 0.8
 
 
 def test_rare_features_are_not_kept_at_the_price_of_those_that_matter():

@@ -378,8 +378,8 @@ graph_features = click.option(
     type=click.Choice(GRAPH_FEATURES),
     default=GraphSettings.graph_features,
     show_default=True,
-    help="mccgr seeks neighbours by the features of which factors explain something, by features with the weights that "
-    "the loss gives them, or by all features alike.",
+    help="Seek neighbours (mccgr) by all features alike, by features with the weights that the loss gives them, or, "
+    "from the parts of that graph, once more by the features that differ between its parts.",
 )
 
 description = stack(
