@@ -22,13 +22,13 @@ from mccgr_cli.blocks import (
 )
 from mccgr_cli.clustering import kmeans
 from mccgr_cli.normalize import normalize, row_sizes
-from mccgr_cli.settings import GraphSettings
+from mccgr_cli.settings import GraphSettings, axes_for
 
 # Samples whose mean distance sets the width of the heat kernel, and edges weighed together.
 WIDTH_SAMPLE = 2000
 EDGE_BLOCK = 1 << 14
 SEARCH_MEGABYTES = 64  # of distances at a time
-EVENNESS = 0.25  # of the principal axes: between as long as they are (0) and all alike (1)
+EVENNESS = 0.1  # of the principal axes: between as long as they are (0) and all alike (1)
 DENSE_GRAPH = 2000  # samples up to which eigenvectors are found densely
 PARTS_RESTARTS = 10
 
@@ -39,7 +39,8 @@ def build_graph(X: Matrix, settings: GraphSettings, counts: Array | None = None)
     ``counts`` (d,) says how much each feature counts in a distance; by default all count alike.
     """
     n = X.shape[0]
-    placed = place(X, settings.axes, counts) if n > 1 else X
+    axes = axes_for() if settings.axes is None else settings.axes
+    placed = place(X, axes, counts) if n > 1 else X
     neighbors = min(settings.neighbors, n - 1)
     if neighbors < 1:
         return sparse.csr_array((n, n), dtype=np.float64)

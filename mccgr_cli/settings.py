@@ -59,8 +59,13 @@ class GraphSettings:
     symmetry: str = "union"  # union: either is the other's neighbour; mutual: both are
     metric: str | None = None  # of the search; by default cosine for cosine weights, else euclidean
     heat_width: float | None = None  # t; by default the mean distance between samples
-    axes: int = 100  # principal axes to compare samples on; 0: compare them as they are
+    axes: int | None = None  # principal axes to compare samples on; 0: compare them as they are; None: axes_for
     graph_features: str = "explained"  # by what parts explain of them, by rho, or all alike
+
+
+def axes_for(k: int = 0) -> int:
+    """How many principal axes tell k components apart."""
+    return max(50, 4 * k)
 
 
 NORMALIZATION = "hellinger"

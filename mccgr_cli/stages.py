@@ -21,7 +21,7 @@ from mccgr_cli.methods import METHODS
 from mccgr_cli.normalize import normalize
 from mccgr_cli.readers import Loaded
 from mccgr_cli.readers.checks import check_scale
-from mccgr_cli.settings import HISTORY, NORMALIZATIONS, Description, GraphSettings, Learning, Settings
+from mccgr_cli.settings import HISTORY, NORMALIZATIONS, Description, GraphSettings, Learning, Settings, axes_for
 from mccgr_cli.solver import Factors, Start, Step, solve, transform, uses_graph
 
 WEIGHING_STEPS = 20  # after which the weights of the features are good enough to look for neighbours with
@@ -100,6 +100,8 @@ def choose_graph(
         return None
     if given is not None:
         return check_graph(given, X.shape[0])
+    if graph_settings.axes is None:
+        graph_settings = replace(graph_settings, axes=axes_for(settings.k))
     features = graph_settings.graph_features if METHODS[settings.method].weighted else "plain"
     graph = build_graph(X, graph_settings, learn_weights(X, settings) if features != "plain" else None)
     if features == "explained":

@@ -348,7 +348,7 @@ graph_search = stack(
         type=click.IntRange(min=0, max=10_000),
         metavar="N",
         default=GraphSettings.axes,
-        show_default=True,
+        show_default="50, or 4 for each component if those are more",
         help="Seek neighbours on so many principal axes; 0: among the rows as they are.",
     ),
 )
