@@ -32,7 +32,7 @@ change() { # NAME OPTION...
     name=$1
     shift
     for half in chosen other; do
-        compare "ablation/$name.$half.h5" "$half.300.h5" --methods mccgr --k 2,4,6,8,10 --runs 30 "$@"
+        compare "ablation/$name.$half.h5" "$half.300.h5" --methods mccgr --k 2,5,10 --runs 30 "$@"
     done
 }
 change defaults
@@ -74,5 +74,5 @@ python "$here/ablation.py" "$out"/ablation >"$out/ablation.md"
 python "$here/iterations.py" "$out/paper.300.h5" "$out/paper.1000.h5" "$out/defaults.300.h5" "$out/defaults.1000.h5" \
     >"$out/iterations.md"
 python "$here/robustness.py" "$data/matrices/COIL20.mat" --noise 0,0.1,0.3 >"$out/robustness.md"
-python "$here/robustness.py" "$data/matrices/TDT2.mat" >>"$out/robustness.md"
+python "$here/robustness.py" "$data/matrices/TDT2.mat" --draws 3 >>"$out/robustness.md"
 echo "$out: tables.md, alpha.md, strength.md, cai.md, ablation.md, iterations.md, robustness.md, figures/"
