@@ -67,6 +67,10 @@ done >"$out/tables.md"
 mccgr table "$out/alpha.h5" --format markdown >"$out/alpha.md"
 mccgr table "$out/strength.h5" --format markdown >"$out/strength.md"
 mccgr table "$out/cai.h5" --format markdown >"$out/cai.md"
+mccgr plot "$out/defaults.1000.h5" --figure scores --only method=mccgr,grnmf,l2,k-means \
+    -o "$out/figures/caltech.svg" --overwrite
+mccgr factorize "$here/../sample_data/textures_noisy.h5" --k 3 -q -o - |
+    mccgr plot - --figure weights -o "$out/figures/weights.svg" --overwrite
 mccgr plot "$out/alpha.h5" --figure sweep -o "$out/figures/alpha.svg" --overwrite
 mccgr plot "$out/strength.h5" --figure sweep -o "$out/figures/strength.svg" --overwrite
 mccgr plot "$out/paper.300.h5" --figure iterations -o "$out/figures/iterations.svg" --overwrite
