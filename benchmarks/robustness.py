@@ -15,6 +15,7 @@ from dataclasses import replace
 import numpy as np
 
 from mccgr_cli import stages
+from mccgr_cli.blocks import Matrix
 from mccgr_cli.clustering import kmeans
 from mccgr_cli.metrics import Scores, evaluate
 from mccgr_cli.normalize import normalize
@@ -55,7 +56,7 @@ def main() -> None:
         print(f"| {name} | {' | '.join(cells)} |", flush=True)
 
 
-def disturbed(X: stages.Matrix, share: float, seed: int) -> stages.Matrix:
+def disturbed(X: Matrix, share: float, seed: int) -> Matrix:
     rng = np.random.default_rng(seed)
     if not share:
         return X.copy()
@@ -66,7 +67,7 @@ def disturbed(X: stages.Matrix, share: float, seed: int) -> stages.Matrix:
 
 
 def cluster(
-    X: stages.Matrix, labels: list[str], k: int, way: tuple[Settings, GraphSettings, str] | None, seed: int
+    X: Matrix, labels: list[str], k: int, way: tuple[Settings, GraphSettings, str] | None, seed: int
 ) -> Scores:
     if way is None:
         return evaluate(labels, kmeans(normalize(X, NORMALIZATION), k, 20, seed))
