@@ -66,9 +66,7 @@ def disturbed(X: Matrix, share: float, seed: int) -> Matrix:
     return noisy
 
 
-def cluster(
-    X: Matrix, labels: list[str], k: int, way: tuple[Settings, GraphSettings, str] | None, seed: int
-) -> Scores:
+def cluster(X: Matrix, labels: list[str], k: int, way: tuple[Settings, GraphSettings, str] | None, seed: int) -> Scores:
     if way is None:
         return evaluate(labels, kmeans(normalize(X, NORMALIZATION), k, 20, seed))
     settings, graph, how = replace(way[0], seed=seed), way[1], way[2]
