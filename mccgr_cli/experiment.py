@@ -21,7 +21,7 @@ from mccgr_cli.clustering import kmeans
 from mccgr_cli.errors import ParameterError
 from mccgr_cli.methods import METHODS
 from mccgr_cli.metrics import evaluate
-from mccgr_cli.normalize import normalize
+from mccgr_cli.normalize import normalize, weigh_features
 from mccgr_cli.settings import BASELINES, GraphSettings, Settings
 from mccgr_cli.solver import Factors, Start, begin, uses_graph
 
@@ -135,8 +135,7 @@ class Bench:
         if "k-means-weighted" in plan.methods:
             if rho is None:
                 rho = self.factorize(plan.settings_of("mcc")[0], graphs[0])[0].rho
-            weighted = self.X * np.sqrt(rho)[None, :]
-            yield self.scored("k-means-weighted", weighted if isinstance(weighted, np.ndarray) else weighted.tocsr())
+            yield self.scored("k-means-weighted", weigh_features(self.X, rho))
 
     def shared_starts(self, graph: GraphSettings) -> list[Start]:
         """The W and H that all methods begin with: those with which mccgr would begin by itself."""

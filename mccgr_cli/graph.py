@@ -21,7 +21,7 @@ from mccgr_cli.blocks import (
     transposed_times,
 )
 from mccgr_cli.clustering import kmeans
-from mccgr_cli.normalize import normalize, row_sizes
+from mccgr_cli.normalize import normalize, row_sizes, weigh_features
 from mccgr_cli.settings import GraphSettings, axes_for
 
 # Samples whose mean distance sets the width of the heat kernel, and edges weighed together.
@@ -59,14 +59,11 @@ def build_graph(X: Matrix, settings: GraphSettings, counts: Array | None = None)
 @threads_for_blocks()
 def place(X: Matrix, axes: int, counts: Array | None) -> Matrix:
     """Where neighbours are sought: on the principal axes of the features, or among the rows."""
-    scale = None if counts is None else np.sqrt(counts)
     if axes:
         source = MemoryBlocks(X)
+        scale = None if counts is None else np.sqrt(counts)
         return coordinates(source, moments(source), axes, EVENNESS, scale)
-    if scale is None:
-        return X
-    scaled = X * scale[None, :]
-    return scaled if isinstance(scaled, np.ndarray) else sparse.csr_array(scaled)
+    return X if counts is None else weigh_features(X, counts)
 
 
 def nearest(X: Matrix, neighbors: int, metric: str) -> tuple[Array, Array]:

@@ -37,6 +37,12 @@ def row_sizes(X: Matrix, how: str) -> Array:
     return np.sqrt(squares)
 
 
+def weigh_features(X: Matrix, weights: Array) -> Matrix:
+    """A copy of X in which the squares of every feature count by its weight, (d,)."""
+    weighted = X * np.sqrt(weights)[None, :]
+    return weighted.tocsr() if sparse.issparse(weighted) else weighted
+
+
 def scale_rows(X: Matrix, factors: Array) -> None:
     if sparse.issparse(X):
         X.data *= np.repeat(factors, np.diff(X.indptr)).astype(X.dtype)
