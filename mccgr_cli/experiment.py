@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import itertools
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 from threadpoolctl import threadpool_limits
 
 from mccgr_cli import stages
@@ -57,11 +58,11 @@ class Plan:
         return [replace(self.graph, neighbors=neighbors, weight=weight) for neighbors, weight in pairs]
 
     def settings_of(self, method: str) -> list[Settings]:
-        """Every combination of the values that matter to a method."""
+        """Every combination of the values that matter to a method, with the first of those that do not."""
         has = METHODS[method]
-        alphas = self.alpha if has.graph else (None,)
+        alphas = self.alpha if has.graph else self.alpha[:1]
         strengths = self.strength if has.graph and None in alphas else self.strength[:1]
-        thetas = self.theta if has.weighted else (None,)
+        thetas = self.theta if has.weighted else self.theta[:1]
         keeps = self.keep if has.weighted and None in thetas else self.keep[:1]
         return [
             replace(self.settings, method=method, alpha=alpha, strength=strength, theta=theta, keep=keep)
@@ -110,8 +111,8 @@ class Bench:
         self.trial, self.plan = trial, plan
         self.X = normalize(X[samples].astype(np.float64), trial.normalize)
         self.labels = labels[samples].tolist()
-        self.graphs: dict[Any, Any] = {}
-        self.starts: dict[GraphSettings, list[Start]] = {}
+        self.graphs: dict[Hashable, sparse.csr_array[Any] | None] = {}
+        self.starts: dict[Hashable, list[Start]] = {}
         if trial.k > min(self.X.shape):
             what = f"more than a draw of {self.X.shape[0]} samples by {self.X.shape[1]} features has room for"
             raise ParameterError("--k", f"{trial.k} components are {what}", "give fewer")
@@ -137,26 +138,26 @@ class Bench:
                 rho = self.factorize(plan.settings_of("mcc")[0], graphs[0])[0].rho
             yield self.scored("k-means-weighted", weigh_features(self.X, rho))
 
-    def shared_starts(self, graph: GraphSettings) -> list[Start]:
+    def shared_starts(self, settings: Settings, graph: GraphSettings) -> list[Start]:
         """The W and H that all methods begin with: those with which mccgr would begin by itself."""
-        if graph not in self.starts:
-            settings = replace(self.plan.settings, method="mccgr", k=self.trial.k, seed=self.seed)
+        settings = replace(settings, method="mccgr")
+        key = what_graphs_depend_on(settings, graph)
+        if key not in self.starts:
             A = self.choose_graph(settings, graph) if settings.init == "graph" else None
-            self.starts[graph] = begin(MemoryBlocks(self.X), settings, A)
-        return self.starts[graph]
+            self.starts[key] = begin(MemoryBlocks(self.X), settings, A)
+        return self.starts[key]
 
-    def choose_graph(self, settings: Settings, graph: GraphSettings) -> Any:
+    def choose_graph(self, settings: Settings, graph: GraphSettings) -> sparse.csr_array[Any] | None:
         """The graph that a method takes by itself, built once."""
-        key = graph, settings.method, uses_graph(settings), settings.keep, settings.theta
+        key = what_graphs_depend_on(settings, graph)
         if key not in self.graphs:
             self.graphs[key] = stages.choose_graph(self.X, settings, graph)
         return self.graphs[key]
 
     def factorize(self, settings: Settings, graph: GraphSettings) -> tuple[Factors, Row]:
         settings = replace(settings, k=self.trial.k, seed=self.seed)
-        starts = self.shared_starts(graph)
+        starts, A = self.shared_starts(settings, graph), self.choose_graph(settings, graph)
         began = time.perf_counter()
-        A = self.choose_graph(settings, graph)
         factors = stages.factorize(self.X, settings, A, starts)
         seconds = time.perf_counter() - began
         about = {**told(settings, graph), **course(factors), "seconds": seconds}
@@ -181,6 +182,11 @@ NOTHING: Row = {
     **dict.fromkeys(("neighbors", "iterations", "settled", "converged"), 0),
     "weight": "",
 }
+
+
+def what_graphs_depend_on(settings: Settings, graph: GraphSettings) -> Hashable:
+    """Of what differs within a trial."""
+    return graph, settings.method, uses_graph(settings), settings.keep, settings.theta
 
 
 def told(settings: Settings, graph: GraphSettings) -> Row:

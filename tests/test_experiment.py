@@ -81,6 +81,17 @@ def test_methods_and_runs_do_not_depend_on_the_others_that_are_asked_for(mccgr, 
     assert [a["nmi"][i] for i in rows] == b["nmi"]
 
 
+def test_all_methods_start_alike(mccgr, classes, tmp_path):
+    out = tmp_path / "r.h5"
+    for init in ("graph", "random"):
+        arguments = ("--methods", ",".join(METHODS), "--init", init, "--iterations", 0, "--k", 4, "--runs", 3)
+        mccgr("experiment", classes, *arguments, "--jobs", 0, "-o", out, "--overwrite")
+        found = columns(out)
+        for run in range(3):
+            assert len({nmi for nmi, its in zip(found["nmi"], found["run"], strict=True) if its == run}) == 1
+        assert len(set(found["nmi"])) > 1
+
+
 def test_draws_are_of_so_many_classes_and_differ():
     labels = np.arange(60) % 6
     samples = [frozenset(draw(labels, Trial("none", 2, run), 0)[0].tolist()) for run in range(20)]
@@ -94,6 +105,20 @@ def test_sweeps_concern_only_the_methods_that_have_the_option(mccgr, classes, tm
     mccgr("experiment", classes, *arguments, "--k", 2, "--runs", 1, "--jobs", 0, "-o", tmp_path / "r.h5")
     methods = columns(tmp_path / "r.h5")["method"]
     assert {name: methods.count(name) for name in set(methods)} == {b"mccgr": 8, b"mcc": 2, b"l2": 1}
+
+
+@pytest.mark.parametrize("values", ["alpha 0,100", "keep 0.1,0.9", "theta 0.5,5", "neighbors 2,9"])
+def test_a_value_in_a_sweep_gives_what_it_gives_alone(mccgr, classes, tmp_path, values):
+    option, both = values.split()
+    arguments = ("--methods", "mccgr", "--graph-features", "weighted", "--k", 4, "--runs", 3, "--jobs", 0)
+    settled = {}
+    for given in (both, *both.split(",")):
+        mccgr("experiment", classes, *arguments, f"--{option}", given, "-o", tmp_path / f"{given}.h5")
+        found = columns(tmp_path / f"{given}.h5")
+        settled[given] = sorted(zip(found[option], found["run"], found["iterations"], found["settled"], strict=True))
+    alone = [settled[value] for value in both.split(",")]
+    assert settled[both] == sorted(alone[0] + alone[1])
+    assert [row[2:] for row in alone[0]] != [row[2:] for row in alone[1]]
 
 
 def test_a_killed_experiment_goes_on_and_ends_with_the_same_results(mccgr, classes, tmp_path):
