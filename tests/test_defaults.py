@@ -47,6 +47,27 @@ def test_alpha_is_taken_as_it_is_and_replaces_the_strength():
     assert factors_of(X, method="l2", iterations=2).alpha == 0.0
 
 
+def test_restarts_have_the_same_alpha_whatever_their_starts():
+    X, _ = planted(seed=1)
+    for seed in range(4):
+        one = factors_of(X, init="random", iterations=5, seed=seed)
+        assert factors_of(X, init="random", iterations=5, seed=seed, restarts=4).alpha == one.alpha
+
+
+def test_more_components_are_told_apart_on_more_axes():
+    X = np.random.default_rng(0).random((150, 120))
+    settings = Settings(k=20, method="grnmf")
+    by_itself, few, many = (stages.choose_graph(X, settings, GraphSettings(axes=axes)) for axes in (None, 50, 80))
+    assert abs(by_itself - many).max() == 0
+    assert abs(by_itself - few).max() > 0
+
+
+def test_without_a_graph_runs_start_from_singular_vectors():
+    X, _ = planted()
+    by_itself, other = (factors_of(X, method="l2", iterations=3, init=init) for init in ("graph", "nndsvd"))
+    np.testing.assert_array_equal(by_itself.W, other.W)
+
+
 def test_a_graph_start_is_the_parts_and_their_means():
     X, labels = planted()
     graph = stages.choose_graph(X, Settings(k=3), GraphSettings())
