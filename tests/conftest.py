@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -23,6 +24,9 @@ ORACLES = Path(__file__).parent / "oracles"
 # What the formulas and other programs are compared with has the settings of the paper.
 paper = partial(by_preset, "paper", Settings)
 paper_graph = partial(by_preset, "paper", GraphSettings)
+
+# In the background of a shell interrupts are ignored, and children would inherit that.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # Machines are shared: how long an example takes says nothing.
 settings.register_profile("mccgr", deadline=None, derandomize=True)
