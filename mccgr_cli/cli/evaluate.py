@@ -9,17 +9,17 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from mccgr_cli.cli import options
+from mccgr_cli.cli import options, types
 
 if TYPE_CHECKING:
     from mccgr_cli.metrics import Scores
 
 
 @click.command()
-@click.argument("source", metavar="CLUSTERS", type=options.FILE)
+@click.argument("source", metavar="CLUSTERS", type=types.FILE)
 @click.option(
     "--labels",
-    type=options.FILE,
+    type=types.FILE,
     metavar="FILE",
     help="The true classes: one a line, or a .mat, .npy, .csv, .h5ad or HDF5 file (FILE::NAME names a variable or "
     "column).  [default: the labels in CLUSTERS]",

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from mccgr_cli.cli import options
+from mccgr_cli.cli import options, types
 from mccgr_cli.settings import BASELINES, METHODS, NORMALIZATION, NORMALIZATIONS, WEIGHTS, GraphSettings, Settings
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ EVERYTHING = (*METHODS, *BASELINES)
 @options.preset
 @click.option(
     "--methods",
-    type=options.Words(EVERYTHING, everything="all"),
+    type=types.Words(EVERYTHING, everything="all"),
     metavar="NAME,...",
     default="all",
     show_default=True,
@@ -32,7 +32,7 @@ EVERYTHING = (*METHODS, *BASELINES)
 @click.option(
     "--k",
     "ks",
-    type=options.Numbers(min=1, max=10_000),
+    type=types.Numbers(min=1, max=10_000),
     metavar="N,...",
     required=True,
     help="Numbers of classes to draw and of clusters to make: 2-10 or 2,5,10.",
@@ -45,12 +45,12 @@ EVERYTHING = (*METHODS, *BASELINES)
     show_default=True,
     help="Random draws of classes for each --k.",
 )
-@options.sweep("--strength", Settings.strength, options.Number(min=0, max=1e30), "Weight of the graph (mccgr, grnmf).")
-@options.sweep("--alpha", None, options.Number(min=0, max=1e30), "The same in the paper's way, instead of --strength.")
+@options.sweep("--strength", Settings.strength, types.Number(min=0, max=1e30), "Weight of the graph (mccgr, grnmf).")
+@options.sweep("--alpha", None, types.Number(min=0, max=1e30), "The same in the paper's way, instead of --strength.")
 @options.sweep(
-    "--keep", Settings.keep, options.Number(min=0.01, max=1), "What the weights of features leave (mccgr, mcc)."
+    "--keep", Settings.keep, types.Number(min=0.01, max=1), "What the weights of features leave (mccgr, mcc)."
 )
-@options.sweep("--theta", None, options.Number(), "The same in the paper's way, instead of --keep.")
+@options.sweep("--theta", None, types.Number(), "The same in the paper's way, instead of --keep.")
 @options.sweep("--neighbors", GraphSettings.neighbors, click.IntRange(min=1), "Of each sample (mccgr, grnmf).")
 @options.sweep("--weight", GraphSettings.weight, click.Choice(WEIGHTS), "Of an edge (mccgr, grnmf).")
 @options.sweep("--normalize", NORMALIZATION, click.Choice(NORMALIZATIONS), "What to do to the rows first.")

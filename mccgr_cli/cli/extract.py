@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from mccgr_cli.cli import options
+from mccgr_cli.cli import options, types
 from mccgr_cli.errors import DataError, ParameterError
 from mccgr_cli.settings import Description, Learning
 
@@ -23,12 +23,12 @@ MAX_PIXELS = 100_000_000
 
 
 @click.command()
-@click.argument("source", metavar="IMAGES", type=options.FILE)
+@click.argument("source", metavar="IMAGES", type=types.FILE)
 @options.learning
 @options.description
 @click.option(
     "--codebook",
-    type=options.FILE,
+    type=types.FILE,
     metavar="FILE",
     help="A matrix that was extracted before: use its words, and describe pictures as it did.",
 )

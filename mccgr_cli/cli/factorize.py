@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from mccgr_cli.cli import options
+from mccgr_cli.cli import options, types
 from mccgr_cli.errors import ParameterError
 from mccgr_cli.settings import INITS, SILENCED, GraphSettings, Settings
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 @options.matrix_input("MATRIX")
 @options.preset
 @options.solver
-@click.option("--graph", "graph_file", type=options.FILE, metavar="FILE", help="A graph made before by 'mccgr graph'.")
+@click.option("--graph", "graph_file", type=types.FILE, metavar="FILE", help="A graph made before by 'mccgr graph'.")
 @options.graph
 @options.graph_features
 @options.preprocessing

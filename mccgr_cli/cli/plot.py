@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from mccgr_cli.cli import options
+from mccgr_cli.cli import options, types
 from mccgr_cli.errors import MccgrError, ParameterError
 from mccgr_cli.settings import FIGURE_FORMATS, FIGURES_OF_FACTORS, FIGURES_OF_RESULTS, ORDERS, Drawing
 
@@ -28,7 +28,7 @@ class Only(click.ParamType):  # type: ignore[type-arg]
 
 
 @click.command()
-@click.argument("sources", metavar="FILE...", nargs=-1, required=True, type=options.FILE)
+@click.argument("sources", metavar="FILE...", nargs=-1, required=True, type=types.FILE)
 @click.option(
     "--figure",
     type=click.Choice([*FIGURES_OF_FACTORS, *FIGURES_OF_RESULTS]),
@@ -44,7 +44,7 @@ class Only(click.ParamType):  # type: ignore[type-arg]
 )
 @click.option(
     "--shape",
-    type=options.Extent(click.IntRange(min=1)),
+    type=types.Extent(click.IntRange(min=1)),
     metavar="HEIGHTxWIDTH",
     help="Of the pictures in a basis, in pixels.  [default: square, if the number of features is]",
 )
@@ -58,7 +58,7 @@ class Only(click.ParamType):  # type: ignore[type-arg]
 @click.option("--title", metavar="TEXT", help="Above the figure.  [default: none]")
 @click.option(
     "--size",
-    type=options.Extent(options.Number(min=1, max=40)),
+    type=types.Extent(types.Number(min=1, max=40)),
     metavar="WIDTHxHEIGHT",
     help="In inches.  [default: what suits the figure]",
 )

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from mccgr_cli.cli import options
+from mccgr_cli.cli import options, types
 from mccgr_cli.settings import SCORES
 
 if TYPE_CHECKING:
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument("source", metavar="RESULTS", type=options.FILE)
+@click.argument("source", metavar="RESULTS", type=types.FILE)
 @click.option(
     "--score",
     "scores",
-    type=options.Words(SCORES),
+    type=types.Words(SCORES),
     metavar="NAME,...",
     default="accuracy,nmi",
     show_default=True,
@@ -98,8 +98,9 @@ def as_table(table: Comparison, reference: str | None) -> str:
 
 
 def counted(table: Comparison) -> str:
-    numbers = sorted({len(runs) for runs in table.runs})
-    return f"mean and standard deviation of {' to '.join(str(number) for number in {numbers[0], numbers[-1]})} runs"
+    numbers = [len(runs) for runs in table.runs]
+    ends = dict.fromkeys((min(numbers), max(numbers)))
+    return f"mean and standard deviation of {' to '.join(map(str, ends))} runs"
 
 
 def as_markdown(table: Comparison, reference: str | None) -> str:

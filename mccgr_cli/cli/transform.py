@@ -6,11 +6,11 @@ from typing import Any
 
 import click
 
-from mccgr_cli.cli import options
+from mccgr_cli.cli import options, types
 
 
 @click.command()
-@click.argument("factors", metavar="FACTORS", type=options.FILE)
+@click.argument("factors", metavar="FACTORS", type=types.FILE)
 @options.matrix_input("MATRIX")
 @options.output
 @options.verbosity

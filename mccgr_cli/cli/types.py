@@ -1,0 +1,122 @@
+"""The kinds of values that options take."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from mccgr_cli.settings import BANDWIDTHS
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
+
+# A name of a file, or -; the type only makes shells complete it.
+FILE = click.Path(allow_dash=True)
+
+
+class Number(click.FloatRange):
+    """A finite number within bounds; without bounds of its own, so far from the ends that squares are finite too."""
+
+    def __init__(self, min: float = 1e-100, max: float = 1e100) -> None:
+        super().__init__(min=min, max=max)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        number = super().convert(value, param, ctx)
+        if math.isnan(number):
+            self.fail(f"{value!r} is not a number", param, ctx)
+        return number
+
+
+MOST_NUMBERS = 100
+
+
+class Numbers(click.ParamType):  # type: ignore[type-arg]
+    """Whole numbers with commas between them, or from one to another (2-10), in the order given and each once."""
+
+    name = "numbers"
+
+    def __init__(self, min: int, max: int) -> None:
+        self.one: Any = click.IntRange(min, max)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[int, ...]:
+        if isinstance(value, tuple):
+            return value
+        numbers: dict[int, None] = {}
+        for part in (part.strip() for part in str(value).split(",")):
+            ends = re.fullmatch(r"(-?[0-9]+)(?:-([0-9]+))?", part)
+            if ends is None:
+                self.fail(f"{part!r} is not a whole number", param, ctx)
+            first = self.one.convert(ends[1], param, ctx)
+            last = self.one.convert(ends[2] or ends[1], param, ctx)
+            if last < first:
+                self.fail(f"{part!r} goes down", param, ctx)
+            numbers |= dict.fromkeys(range(first, min(last, first + MOST_NUMBERS) + 1))
+        if len(numbers) > MOST_NUMBERS:
+            self.fail(f"more than {MOST_NUMBERS} numbers", param, ctx)
+        return tuple(numbers)
+
+
+class Several(click.ParamType):  # type: ignore[type-arg]
+    """Values of another type with commas between them, in the order given and each once."""
+
+    name = "several"
+
+    def __init__(self, one: Any) -> None:
+        self.one = one
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[Any, ...]:
+        if isinstance(value, tuple):
+            return value
+        parts = [part.strip() for part in str(value).split(",")]
+        return tuple(dict.fromkeys(self.one.convert(part, param, ctx) for part in parts))
+
+
+class Words(Several):
+    """Some of certain words."""
+
+    def __init__(self, known: Sequence[str], everything: str | None = None) -> None:
+        super().__init__(click.Choice(known))
+        self.known, self.everything = tuple(known), everything
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[Any, ...]:
+        if self.everything is not None and value == self.everything:
+            return self.known
+        return super().convert(value, param, ctx)
+
+
+class Extent(click.ParamType):  # type: ignore[type-arg]
+    """Two numbers with an x between them."""
+
+    name = "extent"
+
+    def __init__(self, one: Any) -> None:
+        self.one = one
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[Any, Any]:
+        first, cross, second = str(value).lower().partition("x")
+        if not cross:
+            self.fail(f"{value!r} is not two numbers with an x between them", param, ctx)
+        return self.one.convert(first, param, ctx), self.one.convert(second, param, ctx)
+
+
+class Bandwidth(click.ParamType):  # type: ignore[type-arg]
+    """adaptive, settle, or sigma as a number."""
+
+    name = "bandwidth"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        if value in BANDWIDTHS:
+            return value
+        try:
+            return Number().convert(value, param, ctx)
+        except click.BadParameter as fault:
+            self.fail(f"none of {', '.join(BANDWIDTHS)}, and {fault.message}", param, ctx)
+
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        from click.shell_completion import CompletionItem
+
+        return [CompletionItem(word) for word in BANDWIDTHS if word.startswith(incomplete)]
