@@ -33,6 +33,8 @@ QUANTITIES = ("alpha", "strength", "theta", "keep", "neighbors")
 PARAMETERS = (*QUANTITIES, "weight", "normalize")
 MOST_LINES = 16
 MOST_TICKS = 10
+BAND = 0.15  # opacity of an interval; of many, which lie on each other, each is paler
+BANDS = 4
 
 Table = dict[str, Array]
 
@@ -164,7 +166,8 @@ def score_panels(given: Loaded, table: Table, along: str, label: str, drawing: D
             xs = np.unique(table[along][runs & placed]).tolist()
             groups = [table[score][runs & (table[along] == x)] for x in xs] or [table[score][runs]]
             counts |= {len(group) for group in groups}
-            draw_line(axes, number, name, [position[x] for x in xs], groups)
+            opacity = BAND * min(1, BANDS / len(drawn))
+            draw_line(axes, number, name, [position[x] for x in xs], groups, opacity)
         axes.set(xlabel=label, ylabel=title)
         scale_parameter(axes, position, along in QUANTITIES)
     many = str(max(counts)) if len(counts) == 1 else f"{min(counts)} to {max(counts)}"
@@ -181,7 +184,9 @@ def on_axis(table: Table, along: str) -> Array:
     return placed
 
 
-def draw_line(axes: Axes, number: int, label: str, xs: Sequence[float], groups: Sequence[Array]) -> None:
+def draw_line(
+    axes: Axes, number: int, label: str, xs: Sequence[float], groups: Sequence[Array], opacity: float
+) -> None:
     """The means of the groups and their intervals at xs; without any, a level line."""
     label, style = shorten(label), stroke(number)
     means = np.array([group.mean() for group in groups])
@@ -189,10 +194,10 @@ def draw_line(axes: Axes, number: int, label: str, xs: Sequence[float], groups: 
     low, high = np.clip([means - halves, means + halves], 0, 1)  # where scores can be
     if xs:
         axes.plot(xs, means, label=label, **style)
-        axes.fill_between(xs, low, high, color=style["color"], alpha=0.15, linewidth=1 if len(xs) == 1 else 0)
+        axes.fill_between(xs, low, high, color=style["color"], alpha=opacity, linewidth=1 if len(xs) == 1 else 0)
     else:
         axes.axhline(means[0], label=label, color=style["color"], linestyle=style["linestyle"])
-        axes.axhspan(low[0], high[0], color=style["color"], alpha=0.1, linewidth=0)
+        axes.axhspan(low[0], high[0], color=style["color"], alpha=opacity, linewidth=0)
 
 
 def half_interval(values: Array) -> float:
