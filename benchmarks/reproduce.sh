@@ -77,6 +77,10 @@ mccgr factorize "$here/../sample_data/textures_noisy.h5" --k 3 -q -o - |
 mccgr plot "$out/alpha.h5" --figure sweep -o "$out/figures/alpha.svg" --overwrite
 mccgr plot "$out/strength.h5" --figure sweep -o "$out/figures/strength.svg" --overwrite
 mccgr plot "$out/paper.300.h5" --figure iterations -o "$out/figures/iterations.svg" --overwrite
+for method in mccgr mcc grnmf l2; do
+    mccgr factorize "$out/X.300.h5" --k 10 --preset paper --method "$method" -q -o "$out/$method.h5" --overwrite
+done
+(cd "$out" && mccgr plot mccgr.h5 mcc.h5 grnmf.h5 l2.h5 -o figures/convergence.svg --overwrite)
 python "$here/ablation.py" "$out"/ablation >"$out/ablation.md"
 python "$here/iterations.py" "$out/paper.300.h5" "$out/paper.1000.h5" "$out/defaults.300.h5" "$out/defaults.1000.h5" \
     >"$out/iterations.md"
