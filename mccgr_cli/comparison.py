@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from mccgr_cli.blocks import Array
-from mccgr_cli.errors import DataError
+from mccgr_cli.errors import DataError, ParameterError
+from mccgr_cli.settings import METHODS
 
 # What tells two variants of a method apart, when it was swept.
 SWEPT = ("normalize", "alpha", "strength", "theta", "keep", "neighbors", "weight")
@@ -112,7 +113,9 @@ def shown(value: Any) -> str:
     return "" if np.isnan(value) else f"{value:g}"
 
 
-def reference_among(variants: Sequence[str], wanted: str) -> str | None:
+def reference_among(variants: Sequence[str], wanted: str | None) -> str | None:
     """The variant to test the others against: the one of this name, or the first of this method."""
-    matching = [name for name in variants if name == wanted or name.split()[0] == wanted]
+    matching = [name for name in variants if (wanted or METHODS[0]) in (name, name.split()[0])]
+    if wanted is not None and not matching:
+        raise ParameterError("--against", f"{wanted} was not compared", f"choose one of {', '.join(variants)}")
     return matching[0] if matching else None

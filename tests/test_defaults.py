@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import h5py
 import numpy as np
 import pytest
 from conftest import planted
@@ -177,8 +178,6 @@ def test_defaults_take_sparse_matrices():
 
 
 def test_the_preset_of_the_paper_can_be_given_and_overruled(mccgr, X_file, tmp_path):
-    import h5py
-
     mccgr("factorize", X_file, "--k", 3, "--preset", "paper", "--theta", 2, "-o", tmp_path / "a.h5")
     mccgr(
         *("factorize", X_file, "--k", 3, "--theta", 2, "--alpha", 100, "--normalize", "none", "--init", "random"),
@@ -187,3 +186,13 @@ def test_the_preset_of_the_paper_can_be_given_and_overruled(mccgr, X_file, tmp_p
     with h5py.File(tmp_path / "a.h5") as a, h5py.File(tmp_path / "b.h5") as b:
         assert a["W"][()].tobytes() == b["W"][()].tobytes()
         assert (a.attrs["theta"], a.attrs["alpha"], a.attrs["normalize"]) == (2, 100, "none")
+
+
+def test_what_the_user_says_in_other_units_overrules_the_preset(mccgr, refused, X_file, tmp_path):
+    options = ("factorize", X_file, "--k", 3, "--preset", "paper", "--iterations", 2)
+    assert mccgr(*options, "--strength", 10, "--keep", 0.4, "-o", tmp_path / "f.h5").status == 0
+    with h5py.File(tmp_path / "f.h5") as file:
+        assert file.attrs["alpha"] != 100
+        assert "theta" not in file.attrs
+    assert "give one of them" in refused(*options, "--alpha", 1, "--strength", 1, status=2)
+    assert "give one of them" in refused(*options, "--theta", 1, "--keep", 1, status=2)

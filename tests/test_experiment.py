@@ -201,6 +201,9 @@ def test_a_journal_drops_what_is_cut_short(tmp_path):
         (("--k", "2", "--methods", "l2,nmf"), 2, "'nmf'"),
         (("--k", "3-2"), 2, "goes down"),
         (("--k", "2", "--alpha", "1,x"), 2, "'x'"),
+        (("--k", "2", "--alpha", "1", "--strength", "1,2"), 2, "give one of them"),
+        (("--k", "2", "--init", "X.factors.h5"), 2, "'X.factors.h5' is not one of 'graph'"),
+        (("--k", "2", "--neighbors", "2.5"), 2, "'2.5' is not a valid whole number"),
         (("--k", "2", "-o", "-"), 2, "needs a file"),
     ],
 )
@@ -249,6 +252,12 @@ def test_tables_show_means_ranks_and_corrected_p_values(mccgr, results):
     table = compare(datasets, "accuracy")
     gaps = np.concatenate([row[0] - row[1] for row in table.values])
     assert shown["p"]["l2"] == pytest.approx(2 * wilcoxon(gaps).pvalue)  # the larger of two, or equal
+
+
+def test_others_are_tested_against_a_method_that_is_there(mccgr, refused, results):
+    path, _ = results
+    assert json.loads(mccgr("table", path, "--against", "l2", "--format", "json").stdout)[0]["against"] == "l2"
+    assert "choose one of mccgr, l2, k-means" in refused("table", path, "--against", "grnmf", status=2)
 
 
 def test_every_format_marks_the_best(mccgr, results):

@@ -6,13 +6,13 @@ from typing import Any
 
 import click
 
-from mccgr_cli.cli import options
+from mccgr_cli.cli import options, types
 from mccgr_cli.settings import ASSIGNMENTS
 
 
 @click.command()
 @options.matrix_input("FACTORS")
-@click.option("--k", type=click.IntRange(min=1), metavar="N", help="Number of clusters.  [default: the components]")
+@click.option("--k", type=types.Whole(min=1), metavar="N", help="Number of clusters.  [default: the components]")
 @click.option(
     "--assign",
     type=click.Choice(ASSIGNMENTS),
@@ -22,7 +22,7 @@ from mccgr_cli.settings import ASSIGNMENTS
 )
 @click.option(
     "--restarts",
-    type=click.IntRange(min=1),
+    type=types.Whole(min=1),
     metavar="N",
     default=20,
     show_default=True,

@@ -39,7 +39,7 @@ EVERYTHING = (*METHODS, *BASELINES)
 )
 @click.option(
     "--runs",
-    type=click.IntRange(min=1, max=100_000),
+    type=types.Whole(min=1, max=100_000),
     metavar="N",
     default=50,
     show_default=True,
@@ -51,15 +51,16 @@ EVERYTHING = (*METHODS, *BASELINES)
     "--keep", Settings.keep, types.Number(min=0.01, max=1), "What the weights of features leave (mccgr, mcc)."
 )
 @options.sweep("--theta", None, types.Number(), "The same in the paper's way, instead of --keep.")
-@options.sweep("--neighbors", GraphSettings.neighbors, click.IntRange(min=1), "Of each sample (mccgr, grnmf).")
+@options.sweep("--neighbors", GraphSettings.neighbors, types.Whole(min=1), "Of each sample (mccgr, grnmf).")
 @options.sweep("--weight", GraphSettings.weight, click.Choice(WEIGHTS), "Of an edge (mccgr, grnmf).")
 @options.sweep("--normalize", NORMALIZATION, click.Choice(NORMALIZATIONS), "What to do to the rows first.")
+@options.start(files=False)
 @options.course
 @options.graph_search
 @options.graph_features
 @click.option(
     "--cluster-restarts",
-    type=click.IntRange(min=1),
+    type=types.Whole(min=1),
     metavar="N",
     default=10,
     show_default=True,
@@ -96,6 +97,7 @@ def command(**given: Any) -> None:
 
     if given["output"] == "-":
         raise ParameterError("-o -", "an experiment needs a file beside which it can keep what it has done", "name one")
+    given = options.told_once(given)
     plan = make_plan(given)
     job = Job(given, "results")
     matrix = job.load(given["source"], ("matrix",))

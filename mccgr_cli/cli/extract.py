@@ -36,7 +36,7 @@ MAX_PIXELS = 100_000_000
 @click.option("--strict", is_flag=True, help="Fail if any picture cannot be used.")
 @click.option(
     "--max-pixels",
-    type=click.IntRange(min=1, max=10**12),
+    type=types.Whole(min=1, max=10**12),
     metavar="N",
     default=MAX_PIXELS,
     show_default=True,

@@ -46,6 +46,7 @@ def command(**given: Any) -> None:
     from mccgr_cli.graph import examine
     from mccgr_cli.solver import uses_graph
 
+    given = options.told_once(given)
     settings, graph_settings = options.chosen(Settings, given), options.chosen(GraphSettings, given)
     from_file = settings.init not in INITS
     if from_file and not Path(settings.init).exists():

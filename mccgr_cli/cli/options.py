@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from mccgr_cli.cli.types import FILE, Bandwidth, Number, Numbers, Several
+from mccgr_cli.cli.types import FILE, Bandwidth, Number, Numbers, Several, Whole
+from mccgr_cli.errors import ParameterError
 from mccgr_cli.settings import (
     BANDWIDTHS,
     DETECTORS,
@@ -120,6 +121,17 @@ def complete_init(ctx: click.Context, param: click.Parameter, incomplete: str) -
     return words or [CompletionItem(incomplete, type="file")]
 
 
+def start(files: bool) -> Callable[[Function], Function]:
+    """Where to start; ``files``: from the factors in a file too."""
+    places = "the parts that the graph falls into (without a graph: nndsvd), singular vectors, random numbers"
+    if not files:
+        kind: dict[str, Any] = {"type": click.Choice(INITS), "help": f"Where to start: {places}."}
+    else:
+        kind = {"type": FILE, "shell_complete": complete_init, "metavar": f"[{'|'.join(INITS)}|FILE]"}
+        kind["help"] = f"Where to start: {places}, or the factors in a file."
+    return click.option("--init", default=Settings.init, show_default=True, **kind)
+
+
 course = stack(
     click.option(
         "--bandwidth",
@@ -131,7 +143,7 @@ course = stack(
     ),
     click.option(
         "--iterations",
-        type=click.IntRange(min=0),
+        type=Whole(min=0),
         metavar="N",
         default=Settings.iterations,
         show_default=True,
@@ -146,18 +158,8 @@ course = stack(
         help="Stop when the objective changes relatively by less, three times in a row.",
     ),
     click.option(
-        "--init",
-        type=FILE,
-        shell_complete=complete_init,
-        default=Settings.init,
-        show_default=True,
-        metavar=f"[{'|'.join(INITS)}|FILE]",
-        help="Where to start: the parts that the graph falls into (without a graph: nndsvd), singular vectors, random "
-        "numbers, or the factors in a file.",
-    ),
-    click.option(
         "--restarts",
-        type=click.IntRange(min=1),
+        type=Whole(min=1),
         metavar="N",
         default=Settings.restarts,
         show_default=True,
@@ -174,7 +176,7 @@ course = stack(
 )
 
 solver = stack(
-    click.option("--k", type=click.IntRange(min=1), metavar="N", required=True, help="Number of components."),
+    click.option("--k", type=Whole(min=1), metavar="N", required=True, help="Number of components."),
     click.option(
         "--method",
         type=click.Choice(METHODS),
@@ -212,6 +214,7 @@ solver = stack(
         metavar="NUMBER",
         help="The same in the paper's way, as the width of the kernel in mean errors; instead of --keep.",
     ),
+    start(files=True),
     course,
 )
 
@@ -236,7 +239,7 @@ graph_search = stack(
     ),
     click.option(
         "--axes",
-        type=click.IntRange(min=0, max=10_000),
+        type=Whole(min=0, max=10_000),
         metavar="N",
         default=GraphSettings.axes,
         show_default="50, or 4 for each component if those are more",
@@ -247,7 +250,7 @@ graph_search = stack(
 graph = stack(
     click.option(
         "--neighbors",
-        type=click.IntRange(min=1),
+        type=Whole(min=1),
         metavar="N",
         default=GraphSettings.neighbors,
         show_default=True,
@@ -283,7 +286,7 @@ description = stack(
     ),
     click.option(
         "--step",
-        type=click.IntRange(min=1, max=1_000_000),
+        type=Whole(min=1, max=1_000_000),
         metavar="PIXELS",
         default=Description.step,
         show_default=True,
@@ -307,7 +310,7 @@ description = stack(
     ),
     click.option(
         "--max-size",
-        type=click.IntRange(min=0, max=1_000_000),
+        type=Whole(min=0, max=1_000_000),
         metavar="PIXELS",
         default=Description.max_size,
         show_default=True,
@@ -332,7 +335,7 @@ learning = stack(
     ),
     click.option(
         "--sample",
-        type=click.IntRange(min=1, max=10**9),
+        type=Whole(min=1, max=10**9),
         metavar="N",
         default=Learning.sample,
         show_default=True,
@@ -340,7 +343,7 @@ learning = stack(
     ),
     click.option(
         "--descriptors-per-image",
-        type=click.IntRange(min=1, max=10**9),
+        type=Whole(min=1, max=10**9),
         metavar="N",
         help="Draw at most so many from one picture.  [default: any number]",
     ),
@@ -355,7 +358,7 @@ def all_cores_if_none(ctx: click.Context, param: click.Parameter, value: int | N
 
 jobs = click.option(
     "--jobs",
-    type=click.IntRange(min=0),
+    type=Whole(min=0),
     metavar="N",
     callback=all_cores_if_none,
     help="Processes that share the work; 0: none but this one. The result is the same.  [default: one for each core]",
@@ -363,7 +366,7 @@ jobs = click.option(
 
 seed = click.option(
     "--seed",
-    type=click.IntRange(min=0, max=2**32 - 1),
+    type=Whole(min=0, max=2**32 - 1),
     metavar="N",
     default=Settings.seed,
     show_default=True,
@@ -396,6 +399,22 @@ def output_format(*formats: str) -> Callable[[Function], Function]:
         show_default=True,
         help="How to print the result.",
     )
+
+
+# Two ways to say the same: the paper's, in the units of the data, and one without units.
+ALTERNATIVES = (("alpha", "strength"), ("theta", "keep"))
+
+
+def told_once(given: dict[str, Any]) -> dict[str, Any]:
+    """What was given, with a preset's way of saying something dropped where the user says it in the other way."""
+    source = click.get_current_context().get_parameter_source
+    for names in ALTERNATIVES:
+        by_user = [name for name in names if source(name) is click.core.ParameterSource.COMMANDLINE]
+        if len(by_user) > 1:
+            raise ParameterError(f"--{names[0]}", f"says in other units what --{names[1]} says", "give one of them")
+        if by_user == [names[1]]:
+            given = {**given, names[0]: None}
+    return given
 
 
 def chosen(kind: type[Chosen], given: dict[str, Any]) -> Chosen:

@@ -44,7 +44,7 @@ class Only(click.ParamType):  # type: ignore[type-arg]
 )
 @click.option(
     "--shape",
-    type=types.Extent(click.IntRange(min=1)),
+    type=types.Extent(types.Whole(min=1)),
     metavar="HEIGHTxWIDTH",
     help="Of the pictures in a basis, in pixels.  [default: square, if the number of features is]",
 )
@@ -62,7 +62,7 @@ class Only(click.ParamType):  # type: ignore[type-arg]
     metavar="WIDTHxHEIGHT",
     help="In inches.  [default: what suits the figure]",
 )
-@click.option("--dpi", type=click.IntRange(min=20, max=2400), metavar="N", help="Of a PNG.  [default: 150]")
+@click.option("--dpi", type=types.Whole(min=20, max=2400), metavar="N", help="Of a PNG.  [default: 150]")
 @click.option(
     "--format",
     "form",

@@ -30,12 +30,10 @@ if TYPE_CHECKING:
 @click.option(
     "--against",
     metavar="NAME",
-    default="mccgr",
-    show_default=True,
-    help="The method that all others are tested against.",
+    help="The method that all others are tested against.  [default: mccgr if it is there]",
 )
 @options.output_format("table", "csv", "json", "markdown", "latex")
-def command(source: str, scores: tuple[str, ...], against: str, style: str) -> None:
+def command(source: str, scores: tuple[str, ...], against: str | None, style: str) -> None:
     """Print the results of an experiment as the paper prints them.
 
     Rows are numbers of classes, columns methods; a cell is the mean over the runs and the standard deviation, and the
@@ -100,7 +98,7 @@ def as_table(table: Comparison, reference: str | None) -> str:
 def counted(table: Comparison) -> str:
     numbers = [len(runs) for runs in table.runs]
     ends = dict.fromkeys((min(numbers), max(numbers)))
-    return f"mean and standard deviation of {' to '.join(map(str, ends))} runs"
+    return f"mean and standard deviation of {' to '.join(map(str, ends))} {'run' if max(ends) == 1 else 'runs'}"
 
 
 def as_markdown(table: Comparison, reference: str | None) -> str:

@@ -21,6 +21,8 @@ FILE = click.Path(allow_dash=True)
 class Number(click.FloatRange):
     """A finite number within bounds; without bounds of its own, so far from the ends that squares are finite too."""
 
+    name = "number"
+
     def __init__(self, min: float = 1e-100, max: float = 1e100) -> None:
         super().__init__(min=min, max=max)
 
@@ -29,6 +31,12 @@ class Number(click.FloatRange):
         if math.isnan(number):
             self.fail(f"{value!r} is not a number", param, ctx)
         return number
+
+
+class Whole(click.IntRange):
+    """A whole number within bounds."""
+
+    name = "whole number"
 
 
 MOST_NUMBERS = 100
@@ -40,7 +48,7 @@ class Numbers(click.ParamType):  # type: ignore[type-arg]
     name = "numbers"
 
     def __init__(self, min: int, max: int) -> None:
-        self.one: Any = click.IntRange(min, max)
+        self.one: Any = Whole(min, max)
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[int, ...]:
         if isinstance(value, tuple):
