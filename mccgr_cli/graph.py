@@ -153,6 +153,7 @@ def examine(A: sparse.csr_array[Any]) -> GraphHealth:
     return GraphHealth(A.shape[0], int(np.count_nonzero(A.data)) // 2, isolated, int(components))
 
 
+@threads_for_blocks()  # which of many isolated parts come first is decided by rounding, and it by threads
 def parts(A: sparse.csr_array[Any], k: int, seed: int) -> Array:
     """The part, of k, that each sample falls into when few and light edges are cut, (n,).
 
@@ -181,8 +182,8 @@ def explained(source: BlockSource, part: Array) -> Array:
     n, known = source.shape[0], moments(source)
     member = np.eye(int(part.max()) + 1)[part]
     sizes = member.sum(axis=0)
-    sums = transposed_times(source, member)
-    between = (sums**2 / np.maximum(sizes, 1)).sum(axis=1) - n * known.means**2
+    sums = transposed_times(source, member) - known.means[:, None] * sizes  # about the mean: small beside it, perhaps
+    between = (sums**2 / np.maximum(sizes, 1)).sum(axis=1)
     spread = known.spread(n)
     within = np.divide(spread - between, spread, out=np.ones_like(spread), where=spread > 0)
     shares: Array = 1 - within * (n - 1) / max(n - np.count_nonzero(sizes), 1)

@@ -148,7 +148,8 @@ def iterate(update: Update, settings: Settings, restart: int, on_step: Callable[
     quiet = 0
     while len(steps) <= settings.iterations and quiet < PATIENCE:
         step = record(update.step())
-        quiet = quiet + 1 if has_settled(step, previous, settings.tolerance) else 0
+        still = not update.warming_up and has_settled(step, previous, settings.tolerance)
+        quiet = quiet + 1 if still else 0
         previous = step
     history = {name: np.array([getattr(step, name) for step in steps]) for name in HISTORY}
     W, H = update.W, update.H.astype(update.W.dtype)

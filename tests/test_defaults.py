@@ -82,16 +82,33 @@ def test_a_graph_start_is_the_parts_and_their_means():
     assert H.min() > 0
 
 
+def test_no_run_ends_before_its_weights_are_learnt():
+    X, _ = planted()
+    few, many = (factors_of(X, keep=keep) for keep in (0.2, 0.9))
+    assert few.converged
+    assert few.iterations > FAIR_STEPS
+    assert few.rho.mean() < many.rho.mean() < 1
+
+
+def test_restarts_do_not_prefer_a_run_that_gave_up_its_features():
+    rng = np.random.default_rng(0)
+    spread = 10 * rng.random(30)
+    loss = Correntropy(None, "adaptive", 0.5, spread)
+    for _ in range(100):
+        errors = spread * rng.random(30)
+        assert loss.comparable_value(errors * (0.9 + 0.1 * rng.random(30))) < loss.comparable_value(errors)
+
+
 @pytest.mark.parametrize("keep", [0.2, 0.5, 0.9])
 def test_the_bandwidth_keeps_the_share_of_what_is_explained(keep):
     rng = np.random.default_rng(0)
     errors, spread = rng.random(50), 1 + rng.random(50)
     spread[:5] = 0  # not explained at all
     loss = Correntropy(None, "adaptive", keep, spread)
-    for _ in range(FAIR_STEPS):
-        loss.adapt(errors)
+    for step in range(FAIR_STEPS + 1):
+        loss.adapt(errors, step)
         np.testing.assert_allclose(loss.weights(errors), 1)
-    loss.adapt(errors)
+    loss.adapt(errors, FAIR_STEPS + 1)
     explained = np.maximum(spread - errors, 0)
     assert loss.weights(errors) @ explained == pytest.approx(keep * explained.sum(), rel=1e-6)
 
@@ -103,8 +120,7 @@ def test_a_share_of_1_weighs_all_features_alike():
 def test_as_long_as_nothing_is_explained_all_features_weigh_alike():
     loss = Correntropy(None, "adaptive", 0.5, np.zeros(4))
     errors = np.array([1.0, 2.0, 3.0, 100.0])
-    for _ in range(FAIR_STEPS + 1):
-        loss.adapt(errors)
+    loss.adapt(errors, FAIR_STEPS + 1)
     np.testing.assert_allclose(loss.weights(errors), 1)
 
 

@@ -11,7 +11,7 @@ from scipy.spatial.distance import cdist
 
 from mccgr_cli.axes import coordinates
 from mccgr_cli.blocks import MemoryBlocks, moments
-from mccgr_cli.graph import build_graph, examine, parts
+from mccgr_cli.graph import build_graph, examine, explained, parts
 from mccgr_cli.metrics import evaluate
 from mccgr_cli.settings import SYMMETRIES, WEIGHTS, GraphSettings
 
@@ -160,3 +160,16 @@ def test_isolated_samples_have_a_part_too():
     part = parts(sparse.csr_array((6, 6)), 2, 0)
     assert part.shape == (6,)
     assert set(part.tolist()) <= {0, 1}
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("mean", [0, 100])
+def test_what_parts_explain_is_the_adjusted_share_of_the_variance(dtype, mean):
+    rng = np.random.default_rng(0)
+    part = np.repeat([0, 1, 2], 100)
+    noise = 0.03 * rng.standard_normal((300, 4))
+    X = (mean + np.array([[0.0, 0, 0, 0], [0.05, 0, 0.1, 0], [0.1, 0, 0, 0]])[part] + noise).astype(dtype)
+    exact = X.astype(np.float64)
+    centred = exact - np.array([exact[part == one].mean(axis=0) for one in range(3)])[part]
+    expected = 1 - (centred**2).sum(axis=0) / 297 / exact.var(axis=0, ddof=1)
+    np.testing.assert_allclose(explained(MemoryBlocks(X), part), np.maximum(expected, 0), atol=0.02)

@@ -89,8 +89,10 @@ class Loss(ABC):
         """The bandwidth in force; nan for a loss that has none."""
         return float("nan")
 
-    def adapt(self, errors: Array) -> None:  # noqa: B027 (most losses have nothing to learn)
-        """Learn the bandwidth from the errors, before a step."""
+    warming_up = False  # while the weights of the features are not those that the loss is about
+
+    def adapt(self, errors: Array, step: int) -> None:  # noqa: B027 (most losses have nothing to learn)
+        """Learn the bandwidth from the errors before a step; 0 is the start."""
 
     @abstractmethod
     def weights(self, errors: Array) -> Array:
@@ -155,6 +157,11 @@ class Update(ABC):
         """The weight of every feature, (d,)."""
         return np.ones(self.H.shape[1])
 
+    @property
+    def warming_up(self) -> bool:
+        """Whether it is too early for the run to have converged."""
+        return False
+
     @abstractmethod
     def comparable_objective(self) -> float:
         """What restarts are compared by."""
@@ -172,6 +179,7 @@ class QuadraticUpdate(Update):
         super().__init__(problem, W, H)
         self.squares, self.loss, self.graph = problem.squares, problem.loss, problem.graph
         self.errors: Array = problem.squares  # until something is fitted
+        self.steps = 0
         self.P = np.zeros(self.H.shape)
         self.G = np.zeros((len(self.H), len(self.H)))
 
@@ -179,18 +187,23 @@ class QuadraticUpdate(Update):
     def rho(self) -> Array:
         return self.loss.weights(self.errors)
 
+    @property
+    def warming_up(self) -> bool:
+        return self.loss.warming_up
+
     def start(self) -> Terms:
         self.sweep(gather)
         self.errors = self._expanded_errors()
-        self.loss.adapt(self.errors)  # which errors must be exact depends on the bandwidth, and it on them
+        self.loss.adapt(self.errors, 0)  # which errors must be exact depends on the bandwidth, and it on them
         if self.graph is not None:
             self.graph.weigh(self.rho, self.H)
         self._measure()
-        self.loss.adapt(self.errors)
+        self.loss.adapt(self.errors, 0)
         return self._terms(before=0.0)
 
     def step(self) -> Terms:
-        self.loss.adapt(self.errors)
+        self.steps += 1
+        self.loss.adapt(self.errors, self.steps)
         before = self.loss.value(self.errors) + self.graph_value
         rho = self.loss.weights(self.errors)
         self.improve_basis()

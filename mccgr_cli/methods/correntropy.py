@@ -23,9 +23,9 @@ from mccgr_cli.methods.base import Loss, QuadraticUpdate, quotient
 
 # A bandwidth that moved by less than this in one iteration, after so many iterations, has settled.
 SETTLED = 1e-3
-FAIR_STEPS = 10  # with equal weights, before features are judged by what the factors explain of them
+FAIR_STEPS = 8  # with equal weights, before features are judged by what the factors explain of them
 LARGEST_SCALE = 1e9  # of 2 sigma^2, in mean errors: all features weigh alike
-SETTLE_AFTER = 10
+SETTLE_AFTER = 9
 
 
 class Correntropy(Loss):
@@ -47,21 +47,20 @@ class Correntropy(Loss):
         self.given = self.frozen = not isinstance(bandwidth, str)
         self.settles = bandwidth == "settle"
         self.scale = 2.0 * float(bandwidth) ** 2 if self.given else 0.0  # 2 sigma^2
-        self._iteration = 0
+        self.warming_up = theta is None and not self.given
 
     @property
     def sigma(self) -> float:
         return float(np.sqrt(self.scale / 2))
 
-    def adapt(self, errors: Array) -> None:
+    def adapt(self, errors: Array, step: int) -> None:
         if self.frozen:
             return
-        self._iteration += 1
-        fair = self.theta is None and self._iteration <= FAIR_STEPS
+        self.warming_up = self.theta is None and step <= FAIR_STEPS
         previous = self.scale
-        self.scale = float(errors.mean()) * LARGEST_SCALE if fair else self._fitting_scale(errors)
+        self.scale = float(errors.mean()) * LARGEST_SCALE if self.warming_up else self._fitting_scale(errors)
         steady = abs(self.scale - previous) <= 2 * SETTLED * self.scale
-        self.frozen = self.settles and steady and self._iteration > SETTLE_AFTER
+        self.frozen = self.settles and steady and step > SETTLE_AFTER
 
     def _fitting_scale(self, errors: Array) -> float:
         """The 2 sigma^2 that errors call for."""
@@ -81,7 +80,8 @@ class Correntropy(Loss):
         return correntropy_loss(errors, self.scale)
 
     def comparable_value(self, errors: Array) -> float:
-        return correntropy_loss(errors, self.scale if self.given else self._fitting_scale(errors))
+        # With the scale of ``keep`` a run that gave up most features would win; with this one no error may be larger.
+        return correntropy_loss(errors, self.scale if self.given else (self.theta or 1.0) * float(errors.mean()))
 
     def doubtful(self, errors: Array, slack: Array) -> Array:
         # Past 2 sigma^2 an error hardly counts any more, however inexact: neither here nor in the mean.
