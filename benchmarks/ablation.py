@@ -34,7 +34,7 @@ def main() -> None:
         cells = []
         for (half, score), values in reference.items():
             gap = scores(folder, name, half, score) - values
-            cells.append(f"{gap.mean():+.3f} ±{gap.std() / np.sqrt(len(gap)):.3f}")
+            cells.append(f"{gap.mean():+.3f} ±{gap.std(ddof=1) / np.sqrt(len(gap)):.3f}")
         print(f"| {name} | {' | '.join(cells)} |")
 
 

@@ -52,7 +52,7 @@ def main() -> None:
         for share in shares:
             scores = [cluster(disturbed(X, share, seed), labels, k, way, seed) for seed in range(given.draws)]
             nmi, accuracy = [score.nmi for score in scores], [score.accuracy for score in scores]
-            cells.append(f"NMI {np.mean(nmi):.3f} ±{np.std(nmi):.3f}, accuracy {np.mean(accuracy):.3f}")
+            cells.append(f"NMI {np.mean(nmi):.3f} ±{np.std(nmi, ddof=1):.3f}, accuracy {np.mean(accuracy):.3f}")
         print(f"| {name} | {' | '.join(cells)} |", flush=True)
 
 

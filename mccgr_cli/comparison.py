@@ -10,10 +10,7 @@ import numpy as np
 
 from mccgr_cli.blocks import Array
 from mccgr_cli.errors import DataError, ParameterError
-from mccgr_cli.settings import METHODS
-
-# What tells two variants of a method apart, when it was swept.
-SWEPT = ("normalize", "alpha", "strength", "theta", "keep", "neighbors", "weight")
+from mccgr_cli.settings import METHODS, SWEPT
 
 
 @dataclass(frozen=True)
@@ -107,10 +104,11 @@ def variant_names(results: Mapping[str, Any]) -> list[str]:
 
 
 def shown(value: Any) -> str:
-    """A setting as text, empty where it does not matter."""
+    """A setting as text, short if that tells it from others, and empty where it does not matter."""
     if isinstance(value, str):
         return value
-    return "" if np.isnan(value) else f"{value:g}"
+    short = f"{value:g}"
+    return "" if np.isnan(value) else short if float(short) == value else repr(float(value))
 
 
 def reference_among(variants: Sequence[str], wanted: str | None) -> str | None:

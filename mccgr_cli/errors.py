@@ -23,6 +23,11 @@ class MccgrError(Exception):
 
     def __init__(self, where: str, what: str, remedy: str = "") -> None:
         super().__init__(one_line(f"{where}: {what}" + (f"; {remedy}" if remedy else "")))
+        self._told = where, what, remedy
+
+    def __reduce__(self) -> tuple[type[MccgrError], tuple[str, str, str]]:
+        """So that it can come from another process."""
+        return type(self), self._told
 
 
 class DataError(MccgrError):

@@ -19,6 +19,7 @@ from threadpoolctl import threadpool_limits
 from mccgr_cli import stages
 from mccgr_cli.blocks import Array, Matrix, MemoryBlocks
 from mccgr_cli.clustering import kmeans
+from mccgr_cli.container import RESULTS
 from mccgr_cli.errors import ParameterError
 from mccgr_cli.methods import METHODS
 from mccgr_cli.metrics import evaluate
@@ -83,11 +84,14 @@ class Trial:
         return f"{self.normalize} {self.k} {self.run}"
 
 
-def check(plan: Plan, labels: Array) -> None:
-    """Refuse what no trial could do."""
-    classes = len(np.unique(labels))
-    if max(plan.ks) > classes:
-        raise ParameterError("--k", f"{max(plan.ks)} classes are to be drawn of {classes}", f"give at most {classes}")
+def check(plan: Plan, X: Matrix, labels: Array) -> None:
+    """Refuse what some trial could not do."""
+    k, classes, features = max(plan.ks), len(np.unique(labels)), X.shape[1]
+    if k > classes:
+        raise ParameterError("--k", f"{k} classes are to be drawn of {classes}", f"give at most {classes}")
+    if k > features:
+        what = f"{k} components are more than {features} features have room for"
+        raise ParameterError("--k", what, f"give at most {features}")
 
 
 def draw(labels: Array, trial: Trial, seed: int) -> tuple[Array, int]:
@@ -113,9 +117,6 @@ class Bench:
         self.labels = labels[samples].tolist()
         self.graphs: dict[Hashable, sparse.csr_array[Any] | None] = {}
         self.starts: dict[Hashable, list[Start]] = {}
-        if trial.k > min(self.X.shape):
-            what = f"more than a draw of {self.X.shape[0]} samples by {self.X.shape[1]} features has room for"
-            raise ParameterError("--k", f"{trial.k} components are {what}", "give fewer")
 
     def rows(self) -> Iterator[Row]:
         plan = self.plan
@@ -139,8 +140,8 @@ class Bench:
             yield self.scored("k-means-weighted", weigh_features(self.X, rho))
 
     def shared_starts(self, settings: Settings, graph: GraphSettings) -> list[Start]:
-        """The W and H that all methods begin with: those with which mccgr would begin by itself."""
-        settings = replace(settings, method="mccgr")
+        """The W and H that all methods begin with: those of mccgr with its graph, whatever that weighs."""
+        settings = replace(settings, method="mccgr", alpha=None, strength=Settings.strength)
         key = what_graphs_depend_on(settings, graph)
         if key not in self.starts:
             A = self.choose_graph(settings, graph) if settings.init == "graph" else None
@@ -207,6 +208,11 @@ def course(factors: Factors) -> Row:
     far = np.flatnonzero(np.abs(objective - objective[-1]) > WITHIN * abs(objective[-1]))
     settled = int(far[-1]) + 1 if len(far) else 0
     return {"iterations": factors.iterations, "settled": settled, "converged": int(factors.converged)}
+
+
+def are_rows(found: Any) -> bool:
+    """Whether this is what a trial gives, as far as can be seen."""
+    return isinstance(found, list) and all(isinstance(row, dict) and row.keys() == RESULTS.keys() for row in found)
 
 
 def columns(rows: Sequence[Row]) -> dict[str, Any]:

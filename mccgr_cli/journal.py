@@ -15,37 +15,46 @@ from typing import Any
 from mccgr_cli.errors import OutputError
 from mccgr_cli.storage import writing
 
+OPENING = b'{"run": "'  # with which every journal begins
+
 
 class Journal:
-    """Pieces of work that are done, by name. Only one process may have a journal open."""
+    """Pieces of work that are done, by name. Only one process may have a journal open.
+
+    What another run left is refused, unless it may be done ``anew``.
+    """
 
     def __init__(self, path: Path, identity: str, anew: bool = False) -> None:
         self.path = path
         self.done: dict[str, Any] = {}
         with writing(str(path)):
-            self._file = path.open("a+b")
+            self._file = path.open("a+b", buffering=0)  # so that nothing is left to write when it is closed
         try:
             if not lock(self._file):
                 raise OutputError(str(path), "another run is writing it", "wait for it, or choose another name with -o")
             with writing(str(path)):
                 self._open(identity, anew)
         except BaseException:
-            self._file.close()
+            self.close()
             raise
 
     def _open(self, identity: str, anew: bool) -> None:
         self._file.seek(0)
-        whole = b"" if anew else self._file.read()
-        lines = whole[: whole.rfind(b"\n") + 1].splitlines()
-        entries = [entry for entry in map(parsed, lines) if entry is not None]
-        if entries and entries[0] != {"run": identity}:
-            what = "holds part of a run with other data or options"
-            raise OutputError(str(self.path), what, "give those, choose another name with -o, or give --overwrite")
-        for entry in entries[1:]:
-            self.done[entry["name"]] = entry["result"]
-        if len(entries) < len(lines) or not entries or len(b"\n".join(lines)) + 1 != len(whole):
-            self._file.truncate(0)  # what is whole is written once more, without what is not
-            self._write({"run": identity}, *({"name": name, "result": result} for name, result in self.done.items()))
+        whole = self._file.read()
+        if not whole.startswith(OPENING[: len(whole)]):
+            raise OutputError(str(self.path), "is no part of an experiment", "choose another name with -o, or move it")
+        lines = whole[: whole.rfind(b"\n") + 1].splitlines(keepends=True)
+        if lines and parsed(lines[0]) != {"run": identity}:
+            if not anew:
+                what = "holds part of a run with other data or options"
+                raise OutputError(str(self.path), what, "give those, choose another name with -o, or give --overwrite")
+            lines = []
+        for entry in map(parsed, lines[1:]):
+            if entry.keys() == {"name", "result"} and isinstance(entry["name"], str):
+                self.done[entry["name"]] = entry["result"]
+        self._file.truncate(sum(map(len, lines)))
+        if not lines:
+            self._write({"run": identity})
 
     def add(self, name: str, result: Any) -> None:
         """Keep a piece of work; it is on the disk when this returns."""
@@ -53,9 +62,10 @@ class Journal:
         with writing(str(self.path)):
             self._write({"name": name, "result": result})
 
-    def _write(self, *entries: dict[str, Any]) -> None:
-        self._file.write(b"".join(json.dumps(entry).encode() + b"\n" for entry in entries))
-        self._file.flush()
+    def _write(self, entry: dict[str, Any]) -> None:
+        left = memoryview(json.dumps(entry).encode() + b"\n")
+        while left:
+            left = left[self._file.write(left) :]
         os.fsync(self._file.fileno())
 
     def close(self) -> None:
@@ -68,14 +78,13 @@ class Journal:
         self.close()
 
 
-def parsed(line: bytes) -> dict[str, Any] | None:
-    """An entry, or None for what a crash or a full disk left of one."""
+def parsed(line: bytes) -> dict[str, Any]:
+    """An entry; an empty one for what a crash or a full disk left of it."""
     try:
         entry = json.loads(line)
     except ValueError:
-        return None
-    known = isinstance(entry, dict) and (set(entry) == {"run"} or set(entry) == {"name", "result"})
-    return entry if known else None
+        return {}
+    return entry if isinstance(entry, dict) else {}
 
 
 def lock(file: Any) -> bool:

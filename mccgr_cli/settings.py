@@ -23,6 +23,7 @@ FIGURE_FORMATS = ("svg", "png", "pdf")
 ORDERS = ("C", "F")
 
 SCORES = ("accuracy", "nmi", "ari", "purity")
+SWEPT = ("alpha", "strength", "theta", "keep", "neighbors", "weight", "normalize")  # several values in an experiment
 
 # What a history records of every iteration, and the weight below which a feature counts as silenced.
 HISTORY = ("objective", "data", "graph", "sigma", "seconds")

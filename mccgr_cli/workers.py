@@ -14,7 +14,7 @@ import os
 import signal
 import traceback
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence, Sized
 from multiprocessing import connection, resource_tracker
 from types import TracebackType
 from typing import Any, TypeVar
@@ -56,22 +56,41 @@ class Workers:
 
         ``function`` must be importable by name.
         """
+        done: dict[int, Result] = {}
+        turn = 0
+        with contextlib.closing(self.as_done(function, items, shared, lost, done)) as results:
+            for number, result in results:
+                done[number] = result
+                while turn in done:
+                    yield done.pop(turn)
+                    turn += 1
+
+    def as_done(
+        self,
+        function: Callable[..., Result],
+        items: Iterable[Item],
+        shared: Sequence[Any],
+        lost: Result,
+        waiting: Sized = (),
+    ) -> Generator[tuple[int, Result], None, None]:
+        """The same in the order in which they are done, each with the number of its item.
+
+        While many results are ``waiting`` for others, no further item is begun.
+        """
         if not self.jobs:
-            for item in items:
-                yield function(item, *shared)
+            for number, item in enumerate(items):
+                yield number, function(item, *shared)
             return
         work = (function, shared)
         coming = enumerate(items)
         again: deque[tuple[int, Item]] = deque()  # a process died with these, perhaps not of them: to be tried again
         suspects: set[int] = set()
-        done: dict[int, Result] = {}
-        turn = 0
         try:
             while True:
                 while len(self._workers) < self.jobs:
                     self._workers.append(Worker())
                 idle = [worker for worker in self._workers if worker.task is None]
-                room = self.jobs * AHEAD - len(done) - (self.jobs - len(idle))
+                room = self.jobs * AHEAD - len(waiting) - (self.jobs - len(idle))
                 tasks = itertools.chain(take(again), itertools.islice(coming, max(0, room)))
                 for worker, task in zip(idle, tasks, strict=False):
                     worker.give(task, work)
@@ -89,16 +108,13 @@ class Workers:
                         if not worker.started:
                             raise cannot_start("they end as they begin") from None
                         if number in suspects:
-                            done[number] = lost
+                            yield number, lost
                         else:
                             suspects.add(number)
                             again.append((number, item))
                         continue
                     if finished:
-                        done[number] = result
-                while turn in done:
-                    yield done.pop(turn)
-                    turn += 1
+                        yield number, result
         finally:
             for worker in [worker for worker in self._workers if worker.task is not None]:
                 self._workers.remove(worker)  # what it is about is not wanted any more
@@ -156,8 +172,10 @@ def cannot_start(why: str) -> MccgrError:
 
 
 def outcome(reply: tuple[bool, Any]) -> Any:
-    """What a worker's function returned; if it raised, a bug of this process too."""
+    """What a worker's function returned; what it raised is raised here too."""
     succeeded, result = reply
+    if isinstance(result, MccgrError):
+        raise result
     if not succeeded:
         raise RuntimeError(f"in a worker process:\n{result}")
     return result
@@ -177,6 +195,8 @@ def serve(pipe: Any) -> None:
             assert function is not None
             try:
                 reply = (True, function(item, *shared))
+            except MccgrError as fault:
+                reply = (False, fault)
             except Exception:
                 reply = (False, traceback.format_exc())
             pipe.send(reply)

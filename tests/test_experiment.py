@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import time
+from functools import partial
 
 import h5py
 import numpy as np
@@ -17,6 +18,7 @@ import pytest
 from conftest import planted
 from scipy.stats import wilcoxon
 
+from mccgr_cli import experiment
 from mccgr_cli.comparison import compare
 from mccgr_cli.container import RESULTS, Contents, encode
 from mccgr_cli.experiment import Trial, draw
@@ -92,6 +94,15 @@ def test_all_methods_start_alike(mccgr, classes, tmp_path):
         assert len(set(found["nmi"])) > 1
 
 
+def test_the_start_does_not_depend_on_the_weight_of_the_graph(mccgr, classes, tmp_path):
+    starts = set()
+    for alphas in ("0,100", "100,0"):
+        arguments = ("--methods", "mccgr,l2", "--alpha", alphas, "--iterations", 0, "--k", 4, "--runs", 1, "--jobs", 0)
+        mccgr("experiment", classes, *arguments, "-o", tmp_path / "r.h5", "--overwrite")
+        starts |= set(columns(tmp_path / "r.h5")["nmi"])
+    assert len(starts) == 1
+
+
 def test_draws_are_of_so_many_classes_and_differ():
     labels = np.arange(60) % 6
     samples = [frozenset(draw(labels, Trial("none", 2, run), 0)[0].tolist()) for run in range(20)]
@@ -142,6 +153,74 @@ def test_a_killed_experiment_goes_on_and_ends_with_the_same_results(mccgr, class
     assert f"going on after {done - 1} of 40 trials" in outcome.stderr
     mccgr("experiment", classes, *arguments, "-o", tmp_path / "whole.h5")
     assert same(columns(out), columns(tmp_path / "whole.h5"))
+
+
+@pytest.fixture
+def interrupted(mccgr, monkeypatch):
+    """Run a command that is interrupted after two trials."""
+
+    def run(*arguments):
+        real, left = experiment.perform, [None, None]
+
+        def perform(*given):
+            if not left:
+                raise KeyboardInterrupt
+            left.pop()
+            return real(*given)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(experiment, "perform", perform)
+            assert mccgr(*arguments).status == 130
+
+    return run
+
+
+FOUR_TRIALS = ("--methods", "l2", "--k", 2, "--runs", 4, "--jobs", 0)
+
+
+def test_a_run_that_replaces_its_output_goes_on_too(mccgr, interrupted, classes, tmp_path):
+    options = ("experiment", classes, *FOUR_TRIALS, "--overwrite", "-o", tmp_path / "r.h5")
+    interrupted(*options)
+    assert "going on after 2 of 4 trials" in mccgr(*options).stderr
+
+
+def test_what_is_damaged_is_done_again(mccgr, interrupted, classes, tmp_path):
+    options, part = ("experiment", classes, *FOUR_TRIALS, "-o", tmp_path / "r.h5"), tmp_path / "r.h5.part"
+    interrupted(*options)
+    lines = part.read_text().splitlines()
+    part.write_text("\n".join([lines[0], lines[1].replace("nmi", "imn"), "[]", "{", lines[0], lines[2], ""]))
+    assert "going on after 1 of 4 trials" in mccgr(*options).stderr
+    mccgr(*options[:-1], tmp_path / "whole.h5")
+    assert same(columns(tmp_path / "r.h5"), columns(tmp_path / "whole.h5"))
+
+
+def test_two_matrices_of_one_file_are_not_mixed(refused, interrupted, tmp_path):
+    X, labels = planted(n=60)
+    np.savez(tmp_path / "Y.npz", A=X, B=X[:, ::-1], labels=labels)
+    options = (*FOUR_TRIALS, "-o", tmp_path / "r.h5")
+    interrupted("experiment", f"{tmp_path}/Y.npz::A", *options)
+    assert "other data or options" in refused("experiment", f"{tmp_path}/Y.npz::B", *options)
+
+
+def test_a_file_that_is_no_journal_is_left_alone(refused, classes, tmp_path):
+    other = tmp_path / "r.h5.part"
+    other.write_bytes(classes.read_bytes())
+    for arguments in ((classes,), (classes, "--overwrite"), (other,)):
+        said = refused("experiment", *arguments, *FOUR_TRIALS, "-o", tmp_path / "r.h5")
+        assert "is no part of an experiment" in said
+        assert other.read_bytes() == classes.read_bytes()
+
+
+def test_a_full_disk_is_told_in_one_line(classes, tmp_path):
+    resource = pytest.importorskip("resource")
+    arguments = map(str, ("experiment", classes, *FOUR_TRIALS, "-q", "-o", tmp_path / "r.h5"))
+    command = [sys.executable, "-m", "mccgr_cli", *arguments]
+    limit = partial(resource.setrlimit, resource.RLIMIT_FSIZE, (700, 700))
+    done = subprocess.run(command, preexec_fn=limit, capture_output=True, text=True)
+    assert done.returncode == 1
+    assert len(done.stderr.splitlines()) == 1, done.stderr
+    assert "r.h5.part" in done.stderr
+    subprocess.run(command, check=True)  # goes on where it was
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
@@ -271,6 +350,14 @@ def test_every_format_marks_the_best(mccgr, results):
     rows = list(csv.DictReader(io.StringIO(mccgr("table", path, "--format", "csv").stdout)))
     assert len(rows) == 2 * 2 * 3
     assert {row["method"] for row in rows if row["best"] == "1"} == {"mccgr"}
+
+
+def test_values_that_differ_little_are_columns_of_their_own(results):
+    _, datasets = results
+    numbers = np.where(datasets["run"] % 2 == 0, 1234567.0, 1234568.0)
+    numbers = np.where([method == "mccgr" for method in datasets["method"]], numbers, np.nan)
+    datasets = {**datasets, "alpha": numbers, "run": datasets["run"] // 2}
+    assert compare(datasets, "accuracy").variants == ["mccgr alpha=1234567.0", "l2", "k-means", "mccgr alpha=1234568.0"]
 
 
 def test_swept_values_become_columns(mccgr, classes, tmp_path):

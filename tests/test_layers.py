@@ -37,7 +37,7 @@ CONFINED = {
     "h5py": ("container", "readers"),
     "cv2": ("features",),
     "PIL": ("features",),
-    "matplotlib": ("plots", "report"),
+    "matplotlib": ("plots",),
     "multiprocessing": ("workers",),
 }
 

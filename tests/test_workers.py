@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from mccgr_cli.errors import MccgrError
+from mccgr_cli.errors import MccgrError, ParameterError
 from mccgr_cli.interrupts import postponed_interrupts
 from mccgr_cli.workers import Workers
 
@@ -49,12 +49,37 @@ def faulty(number):
     return 1 // number
 
 
+def first_last(number, folder):
+    """The first waits until the others are done."""
+    while number == 0 and len(list(Path(folder).iterdir())) < 5:
+        time.sleep(0.01)
+    (Path(folder) / str(number)).touch()
+    return number
+
+
+def mistaken(number):
+    raise ParameterError("--k", f"{number} is too much", "give less")
+
+
 @pytest.mark.parametrize("jobs", [0, 1, 3])
 def test_results_come_in_order(jobs):
     with Workers(jobs) as workers:
         assert list(workers.map(sleepy, range(40), (), None)) == list(range(40))
         assert list(workers.map(double, iter(range(5)), (1,), None)) == [1, 3, 5, 7, 9]
         assert list(workers.map(double, [], (1,), None)) == []
+
+
+def test_results_can_come_as_they_are_done(tmp_path):
+    with Workers(2) as workers:
+        found = list(workers.as_done(first_last, range(6), (tmp_path,), None))
+    assert found[-1] == (0, 0)
+    assert sorted(found) == [(i, i) for i in range(6)]
+
+
+@pytest.mark.parametrize("jobs", [0, 2])
+def test_a_fault_that_the_user_can_mend_is_told_as_such(jobs):
+    with Workers(jobs) as workers, pytest.raises(ParameterError, match=r"^--k: 1 is too much; give less$"):
+        list(workers.map(mistaken, [1], (), None))
 
 
 def test_the_work_is_shared():

@@ -10,10 +10,20 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from mccgr_cli.cli import options, types
-from mccgr_cli.settings import BASELINES, METHODS, NORMALIZATION, NORMALIZATIONS, WEIGHTS, GraphSettings, Settings
+from mccgr_cli.settings import (
+    BASELINES,
+    METHODS,
+    NORMALIZATION,
+    NORMALIZATIONS,
+    SWEPT,
+    WEIGHTS,
+    GraphSettings,
+    Settings,
+)
 
 if TYPE_CHECKING:
     from mccgr_cli.experiment import Plan
+    from mccgr_cli.readers import Loaded
 
 EVERYTHING = (*METHODS, *BASELINES)
 
@@ -104,36 +114,33 @@ def command(**given: Any) -> None:
     if "labels" not in matrix.contents:
         raise DataError(matrix.name, "no labels to draw classes by", "name them with --label-key")
     X, labels = matrix.contents["X"], matrix.contents["labels"]
-    experiment.check(plan, labels)
+    experiment.check(plan, X, labels)
     trials = plan.trials()
-    journal = Journal(beside(job.paths[0]), identity(given, matrix.sha256), given["overwrite"])
+    journal = Journal(beside(job.paths[0]), identity(given, matrix), given["overwrite"])
     try:
-        if journal.done:
-            job.reporter.note(f"going on after {len(journal.done)} of {len(trials)} trials")
-        left = [trial for trial in trials if trial.name not in journal.done]
-        with Workers(given["jobs"]) as workers, job.reporter.comparing(plan, len(trials)) as show:
+        before = {name: rows for name, rows in journal.done.items() if experiment.are_rows(rows)}
+        left = [trial for trial in trials if trial.name not in before]
+        if before:
+            job.reporter.note(f"going on after {len(before)} of {len(trials)} trials")
+        with Workers(given["jobs"]) as workers, job.reporter.comparing(plan, len(trials), before.values()) as show:
             keep(f"what is done is kept in {journal.path}; the same command goes on")
-            for trial in trials:
-                if trial.name in journal.done:
-                    show(journal.done[trial.name])
-            found = workers.map(experiment.perform, left, (X, labels, plan), None)
-            for trial, rows in zip(left, found, strict=True):
+            for number, rows in workers.as_done(experiment.perform, left, (X, labels, plan), None):
                 if rows is None:
-                    what = f"the trial {trial.name} ended its process twice"
+                    what = f"the trial {left[number].name} ended its process twice"
                     raise DataError("worker processes", what, "there may be too little memory; give fewer --jobs")
-                journal.add(trial.name, rows)
+                journal.add(left[number].name, rows)
                 show(rows)
         rows = [row for trial in trials for row in journal.done[trial.name]]
         job.write(Contents("results", experiment.columns(rows), {"runs": plan.runs, "seed": plan.seed}))
+        journal.remove()
     finally:
         journal.close()
-    journal.remove()
 
 
 def make_plan(given: dict[str, Any]) -> Plan:
     from mccgr_cli.experiment import Plan
 
-    swept = {name: given[name] for name in ("alpha", "theta", "strength", "keep", "neighbors", "weight", "normalize")}
+    swept = {name: given[name] for name in SWEPT}
     for name in ("alpha", "theta"):
         swept[name] = swept[name] or (None,)
     first = {name: values[0] for name, values in swept.items()}
@@ -143,13 +150,15 @@ def make_plan(given: dict[str, Any]) -> Plan:
     return Plan(settings=settings, graph=graph, restarts=given["cluster_restarts"], **fixed_by_plan, **swept)
 
 
-def identity(given: dict[str, Any], sha256: str) -> str:
+def identity(given: dict[str, Any], matrix: Loaded) -> str:
     """What must be the same for results to belong together."""
     from mccgr_cli import __version__
     from mccgr_cli.cli.job import MANNERS
+    from mccgr_cli.readers import split_inner
 
     about = {name: value for name, value in given.items() if name not in (*MANNERS, "source")}
-    text = json.dumps([__version__, sha256, about], sort_keys=True, default=str)
+    of_file = split_inner(given["source"])[1]
+    text = json.dumps([__version__, matrix.sha256, of_file, about], sort_keys=True, default=str)
     return hashlib.sha256(text.encode()).hexdigest()
 
 

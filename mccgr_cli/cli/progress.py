@@ -7,7 +7,7 @@ import itertools
 import math
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -63,15 +63,20 @@ class Reporter:
             yield CountLines(unit)
 
     @contextmanager
-    def comparing(self, plan: Plan, trials: int) -> Iterator[Callable[[list[dict[str, Any]]], None]]:
-        """A function to call with the rows of every trial: it draws the table of means so far, or prints a line."""
+    def comparing(
+        self, plan: Plan, trials: int, before: Collection[list[dict[str, Any]]]
+    ) -> Iterator[Callable[[list[dict[str, Any]]], None]]:
+        """A function to call with the rows of every trial: it draws the table of means so far, or prints a line.
+
+        ``before`` has the rows of trials that were done earlier.
+        """
         if self.quiet:
             yield lambda _: None
         elif sys.stderr.isatty():
-            with terminal_comparison(plan, trials) as show:
+            with terminal_comparison(plan, trials, before) as show:
                 yield show
         else:
-            lines, done = CountLines("trials"), itertools.count()
+            lines, done = CountLines("trials"), itertools.count(len(before))
             lines("comparing", next(done), trials)
             yield lambda _: lines("comparing", next(done), trials)
 
@@ -134,16 +139,17 @@ class CountLines:
         self.unit = unit
         self.doing = ""
         self.began = self.due = 0.0
+        self.before = 0  # done when it began
 
     def __call__(self, doing: str, done: int, total: int) -> None:
         now = time.monotonic()
         if doing != self.doing:
-            self.doing, self.began, self.due = doing, now, now + LINE_EVERY
+            self.doing, self.began, self.due, self.before = doing, now, now + LINE_EVERY, done
             if not total:
                 say(doing)
         elif total and now >= self.due and done < total:
             self.due = now + LINE_EVERY
-            speed = done / (now - self.began)
+            speed = max(done - self.before, 1) / (now - self.began)
             say(f"{doing}  {done}/{total} {self.unit}  {speed:.0f}/s  left {clock((total - done) / speed)}")
 
 
@@ -174,7 +180,9 @@ def terminal_count(unit: str) -> Iterator[Callable[[str, int, int], None]]:
 
 
 @contextmanager
-def terminal_comparison(plan: Plan, trials: int) -> Iterator[Callable[[list[dict[str, Any]]], None]]:
+def terminal_comparison(
+    plan: Plan, trials: int, before: Collection[list[dict[str, Any]]]
+) -> Iterator[Callable[[list[dict[str, Any]]], None]]:
     from rich import progress
     from rich.console import Console, Group
     from rich.live import Live
@@ -182,9 +190,15 @@ def terminal_comparison(plan: Plan, trials: int) -> Iterator[Callable[[list[dict
 
     columns = (progress.BarColumn(), progress.MofNCompleteColumn(), progress.TimeRemainingColumn())
     bar = progress.Progress(*columns)
-    task = bar.add_task("", total=trials)
+    task = bar.add_task("", total=trials, completed=len(before))
     sums: dict[tuple[int, str], list[float]] = {}
     due = 0.0
+
+    def count(rows: list[dict[str, Any]]) -> None:
+        for row in rows:
+            total = sums.setdefault((row["k"], row["method"]), [0.0, 0])
+            total[0] += row["accuracy"]
+            total[1] += 1
 
     def frame() -> Any:
         table = Table("accuracy so far", *plan.methods, box=None)
@@ -193,14 +207,13 @@ def terminal_comparison(plan: Plan, trials: int) -> Iterator[Callable[[list[dict
             table.add_row(f"k={k}", *(f"{total / count:.3f}" if count else "" for total, count in cells))
         return Group(table, bar)
 
+    for rows in before:
+        count(rows)
     with Live(frame(), console=Console(stderr=True), auto_refresh=False, transient=True) as live:
 
         def show(rows: list[dict[str, Any]]) -> None:
             nonlocal due
-            for row in rows:
-                total = sums.setdefault((row["k"], row["method"]), [0.0, 0])
-                total[0] += row["accuracy"]
-                total[1] += 1
+            count(rows)
             bar.advance(task)
             if time.monotonic() >= due:
                 due = time.monotonic() + FRAME_EVERY

@@ -80,7 +80,7 @@ class Correntropy(Loss):
         return correntropy_loss(errors, self.scale)
 
     def comparable_value(self, errors: Array) -> float:
-        # With the scale of ``keep`` a run that gave up most features would win; with this one no error may be larger.
+        # By the scale of ``keep`` a run that gave up most features would win; by this one less error is always better.
         return correntropy_loss(errors, self.scale if self.given else (self.theta or 1.0) * float(errors.mean()))
 
     def doubtful(self, errors: Array, slack: Array) -> Array:

@@ -12,6 +12,7 @@ from matplotlib.figure import Figure
 from scipy.special import stdtrit
 
 from mccgr_cli.blocks import Array
+from mccgr_cli.comparison import shown
 from mccgr_cli.container import RESULTS
 from mccgr_cli.errors import DataError, ParameterError
 from mccgr_cli.plots.canvas import (
@@ -25,12 +26,11 @@ from mccgr_cli.plots.canvas import (
     whole_numbers,
 )
 from mccgr_cli.readers import Loaded
-from mccgr_cli.settings import Drawing
+from mccgr_cli.settings import SWEPT, Drawing
 
 SCORES = {"accuracy": "accuracy", "nmi": "NMI"}
 # What may vary besides K: a sweep is along the first of these that does.
 QUANTITIES = ("alpha", "strength", "theta", "keep", "neighbors")
-PARAMETERS = (*QUANTITIES, "weight", "normalize")
 MOST_LINES = 16
 MOST_TICKS = 10
 BAND = 0.15  # opacity of an interval; of many, which lie on each other, each is paler
@@ -51,7 +51,7 @@ def select(given: Loaded, only: Sequence[tuple[str, tuple[str, ...]]]) -> Loaded
         for value in wanted:
             same = column == (value if RESULTS[name].type == "text" else as_number(value))
             if not same.any():
-                there = ", ".join(tell(value) for value in distinct(column)[:MOST_LINES])
+                there = ", ".join(shown(value) for value in distinct(column)[:MOST_LINES])
                 raise ParameterError("--only", f"{given.name} has no run with {name}={value}", f"it has {there}")
             keep |= same
         datasets = {name: np.asarray(values)[keep] for name, values in given.contents.datasets.items()}
@@ -76,13 +76,9 @@ def distinct(values: Array) -> Array:
     return found if found.dtype.kind == "U" else found[~np.isnan(found)]
 
 
-def tell(value: Any) -> str:
-    return str(value) if isinstance(value, str) else f"{value:g}"
-
-
 def swept(table: Table) -> str | None:
     """The first parameter of which some method has several values."""
-    for name in PARAMETERS:
+    for name in SWEPT:
         if any(len(distinct(table[name][own])) > 1 for own in methods(table).values()):
             return name
     return None
@@ -105,7 +101,7 @@ def lines(table: Table, along: str, where: str) -> dict[str, Array]:
     """Which runs make each line: one of each method, and of each value of what else varies with that method."""
     found: dict[str, Array] = {}
     for method, own in methods(table).items():
-        others = [name for name in ("k", *PARAMETERS) if name != along and len(np.unique(table[name][own])) > 1]
+        others = [name for name in ("k", *SWEPT) if name != along and len(np.unique(table[name][own])) > 1]
         found |= split(table, own, others, method)
     if len(found) > MOST_LINES:
         remedy = "choose some of them, for instance with --only k=5 --only method=mccgr"
@@ -123,7 +119,7 @@ def split(table: Table, runs: Array, names: Sequence[str], label: str) -> dict[s
         if value != value:
             found |= split(table, runs & np.isnan(table[name]), rest, label)
         else:
-            told = f"{label}, {'K' if name == 'k' else name} = {tell(value)}"
+            told = f"{label}, {'K' if name == 'k' else name} = {shown(value)}"
             found |= split(table, runs & (table[name] == value), rest, told)
     return found
 
