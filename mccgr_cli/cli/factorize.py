@@ -92,7 +92,8 @@ def describe(factors: Factors, settings: Settings) -> str:
     if factors.converged:
         parts.append("converged")
     elif silenced == len(factors.rho):
-        parts.append("nothing was fitted: raise --theta or --bandwidth")
+        by_errors = "--keep" if settings.theta is None else "--theta"
+        parts.append(f"nothing was fitted: raise {by_errors if isinstance(settings.bandwidth, str) else '--bandwidth'}")
     else:
         parts.append(f"not converged after --iterations {settings.iterations}")
     if silenced:
