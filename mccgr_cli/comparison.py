@@ -77,7 +77,10 @@ def compare(results: Mapping[str, Any], score: str, where: str = "results") -> C
     ks = sorted({int(k) for k in results["k"]})
     found: dict[tuple[int, str], dict[int, float]] = {}
     for name, k, run, value in zip(names, results["k"], results["run"], results[score], strict=True):
-        found.setdefault((int(k), name), {})[int(run)] = float(value)
+        cell = found.setdefault((int(k), name), {})
+        if int(run) in cell:
+            raise DataError(where, f"run {run} of {name} for k={k} is there twice", "the file is damaged")
+        cell[int(run)] = float(value)
     values, runs = [], []
     for k in ks:
         cells = [found.get((k, variant), {}) for variant in variants]

@@ -18,7 +18,7 @@ from scipy import sparse
 
 from mccgr_cli.blocks import Array, Matrix
 from mccgr_cli.errors import DataError
-from mccgr_cli.settings import HISTORY
+from mccgr_cli.settings import HISTORY, SCORES
 
 FORMAT = "mccgr"
 VERSION = 1
@@ -34,9 +34,11 @@ class Field:
     dims: str
     type: str  # "real", "whole", "text" or "matrix" (real; dense or CSR)
     required: bool = False
-    non_negative: bool = False  # and finite
+    within: tuple[float, float] | None = None  # the least and the largest value, and finite
 
 
+NON_NEGATIVE = (0.0, np.inf)
+ROUNDING = 1e-9  # beyond its bounds that a value may be
 NAMES = {
     "labels": Field("n", "whole"),
     "label_names": Field("c", "text"),
@@ -44,9 +46,9 @@ NAMES = {
     "feature_names": Field("d", "text"),
 }
 FACTORS = {
-    "W": Field("nk", "real", required=True, non_negative=True),
-    "H": Field("kd", "real", required=True, non_negative=True),
-    "rho": Field("d", "real", required=True, non_negative=True),
+    "W": Field("nk", "real", required=True, within=NON_NEGATIVE),
+    "H": Field("kd", "real", required=True, within=NON_NEGATIVE),
+    "rho": Field("d", "real", required=True, within=NON_NEGATIVE),
     **{f"history/{name}": Field("t", "real", required=True) for name in HISTORY},
 }
 # What comes with a matrix that was made from pictures: its visual words, and what was left out.
@@ -63,11 +65,11 @@ RESULTS = {
         for name in ("k", "run", "neighbors", "iterations", "settled", "converged")
     },
     **{name: Field("r", "real", required=True) for name in ("alpha", "strength", "theta", "keep", "seconds")},
-    **{name: Field("r", "real", required=True) for name in ("accuracy", "nmi", "ari", "purity")},
+    **{name: Field("r", "real", required=True, within=(-1.0 if name == "ari" else 0.0, 1.0)) for name in SCORES},
 }
 SCHEMA: Mapping[str, Mapping[str, Field]] = {
     "matrix": {"X": Field("nd", "matrix", required=True), **NAMES, **EXTRACTED},
-    "graph": {"A": Field("nn", "matrix", required=True, non_negative=True), "sample_names": NAMES["sample_names"]},
+    "graph": {"A": Field("nn", "matrix", required=True, within=NON_NEGATIVE), "sample_names": NAMES["sample_names"]},
     "factors": {**FACTORS, **NAMES},
     "clusters": {
         "assignments": Field("n", "whole", required=True),
@@ -213,9 +215,9 @@ def read_text(node: h5py.Dataset, name: str, where: str) -> list[str]:
 def _read_field(node: h5py.Dataset | h5py.Group, name: str, spec: Field, where: str) -> Any:
     if spec.type == "matrix":
         matrix = read_matrix(node, name, where)
-        if spec.non_negative:
+        if spec.within is not None:
             matrix = as_float(matrix)
-            _check_non_negative(matrix.data if sparse.issparse(matrix) else matrix, name, where)
+            _check_bounds(matrix.data if sparse.issparse(matrix) else matrix, spec.within, name, where)
         return matrix
     if not isinstance(node, h5py.Dataset) or node.ndim != len(spec.dims):
         raise DataError(where, f"/{name} is not a dataset of {len(spec.dims)} dimensions", "make it again")
@@ -225,8 +227,8 @@ def _read_field(node: h5py.Dataset | h5py.Group, name: str, spec: Field, where: 
     values = np.asarray(node[()])
     if spec.type == "real":
         values = as_float(values)
-    if spec.non_negative:
-        _check_non_negative(values, name, where)
+    if spec.within is not None:
+        _check_bounds(values, spec.within, name, where)
     return values
 
 
@@ -237,9 +239,13 @@ def as_float(values: Matrix) -> Matrix:
         return values.astype(np.float32 if single else np.float64, copy=False)
 
 
-def _check_non_negative(values: Array, name: str, where: str) -> None:
-    if values.size and not (values.min() >= 0 and values.max() < np.inf):  # also true of NaN
-        raise DataError(where, f"negative or non-finite values in /{name}", "make it again")
+def _check_bounds(values: Array, within: tuple[float, float], name: str, where: str) -> None:
+    least, largest = within
+    open_ended = largest == np.inf
+    slack = 0.0 if open_ended else ROUNDING
+    if values.size and not (values.min() >= least - slack and values.max() < largest + slack):  # also true of NaN
+        what = "negative or non-finite values" if open_ended else f"values that are not from {least:g} to {largest:g}"
+        raise DataError(where, f"{what} in /{name}", "make it again")
 
 
 def _check_dtype(node: h5py.Dataset, name: str, expected: str, where: str) -> None:

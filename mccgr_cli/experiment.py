@@ -19,12 +19,11 @@ from threadpoolctl import threadpool_limits
 from mccgr_cli import stages
 from mccgr_cli.blocks import Array, Matrix, MemoryBlocks
 from mccgr_cli.clustering import kmeans
-from mccgr_cli.container import RESULTS
 from mccgr_cli.errors import ParameterError
 from mccgr_cli.methods import METHODS
 from mccgr_cli.metrics import evaluate
 from mccgr_cli.normalize import normalize, weigh_features
-from mccgr_cli.settings import BASELINES, GraphSettings, Settings
+from mccgr_cli.settings import BASELINES, SCORES, GraphSettings, Settings
 from mccgr_cli.solver import Factors, Start, begin, uses_graph
 
 WITHIN = 0.01  # of the last objective: how near it must stay for a run to count as settled
@@ -173,7 +172,7 @@ class Bench:
             "method": method,
             "normalize": self.trial.normalize,
             **(about or {}),
-            **{name: getattr(scores, name) for name in ("accuracy", "nmi", "ari", "purity")},
+            **{name: getattr(scores, name) for name in SCORES},
         }
 
 
@@ -208,11 +207,6 @@ def course(factors: Factors) -> Row:
     far = np.flatnonzero(np.abs(objective - objective[-1]) > WITHIN * abs(objective[-1]))
     settled = int(far[-1]) + 1 if len(far) else 0
     return {"iterations": factors.iterations, "settled": settled, "converged": int(factors.converged)}
-
-
-def are_rows(found: Any) -> bool:
-    """Whether this is what a trial gives, as far as can be seen."""
-    return isinstance(found, list) and all(isinstance(row, dict) and row.keys() == RESULTS.keys() for row in found)
 
 
 def columns(rows: Sequence[Row]) -> dict[str, Any]:

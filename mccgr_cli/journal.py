@@ -1,7 +1,8 @@
 """What a long run has done so far, kept beside its output so that a killed run can go on.
 
-A journal is a file of lines, each a JSON object: first what the run is, then a line for each piece of work. A line that
-was cut short is dropped when the journal is opened again, and the piece is done once more.
+A journal is a file of lines, each a JSON object: first what the run is, then a line for each piece of work, with a
+checksum. A line that is damaged or was cut short is passed over when the journal is opened again, and the piece is done
+once more.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +30,8 @@ class Journal:
         self.path = path
         self.done: dict[str, Any] = {}
         with writing(str(path)):
+            if path.exists() and not path.is_file():
+                raise OutputError(str(path), "is not a regular file", "choose another name with -o, or move it")
             self._file = path.open("a+b", buffering=0)  # so that nothing is left to write when it is closed
         try:
             if not lock(self._file):
@@ -50,7 +54,7 @@ class Journal:
                 raise OutputError(str(self.path), what, "give those, choose another name with -o, or give --overwrite")
             lines = []
         for entry in map(parsed, lines[1:]):
-            if entry.keys() == {"name", "result"} and isinstance(entry["name"], str):
+            if entry.keys() == {"name", "result", "sum"} and entry["sum"] == checksum(entry["name"], entry["result"]):
                 self.done[entry["name"]] = entry["result"]
         self._file.truncate(sum(map(len, lines)))
         if not lines:
@@ -60,7 +64,9 @@ class Journal:
         """Keep a piece of work; it is on the disk when this returns."""
         self.done[name] = result
         with writing(str(self.path)):
-            self._write({"name": name, "result": result})
+            self._write({"name": name, "result": result, "sum": checksum(name, result)})
+            if not os.fstat(self._file.fileno()).st_nlink:
+                raise OutputError(str(self.path), "was deleted while the run was writing it", "run it again")
 
     def _write(self, entry: dict[str, Any]) -> None:
         left = memoryview(json.dumps(entry).encode() + b"\n")
@@ -78,11 +84,15 @@ class Journal:
         self.close()
 
 
+def checksum(name: str, result: Any) -> int:
+    return zlib.crc32(json.dumps([name, result]).encode())
+
+
 def parsed(line: bytes) -> dict[str, Any]:
     """An entry; an empty one for what a crash or a full disk left of it."""
     try:
         entry = json.loads(line)
-    except ValueError:
+    except (ValueError, RecursionError):
         return {}
     return entry if isinstance(entry, dict) else {}
 

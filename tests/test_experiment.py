@@ -19,8 +19,9 @@ from conftest import planted
 from scipy.stats import wilcoxon
 
 from mccgr_cli import experiment
-from mccgr_cli.comparison import compare
+from mccgr_cli.comparison import compare, variant_names
 from mccgr_cli.container import RESULTS, Contents, encode
+from mccgr_cli.errors import OutputError
 from mccgr_cli.experiment import Trial, draw
 from mccgr_cli.journal import Journal
 from mccgr_cli.settings import BASELINES, METHODS
@@ -188,7 +189,7 @@ def test_what_is_damaged_is_done_again(mccgr, interrupted, classes, tmp_path):
     options, part = ("experiment", classes, *FOUR_TRIALS, "-o", tmp_path / "r.h5"), tmp_path / "r.h5.part"
     interrupted(*options)
     lines = part.read_text().splitlines()
-    part.write_text("\n".join([lines[0], lines[1].replace("nmi", "imn"), "[]", "{", lines[0], lines[2], ""]))
+    part.write_text("\n".join([lines[0], lines[1].replace("l2", "kl"), "[]", 10**5 * "[", "{", lines[0], lines[2], ""]))
     assert "going on after 1 of 4 trials" in mccgr(*options).stderr
     mccgr(*options[:-1], tmp_path / "whole.h5")
     assert same(columns(tmp_path / "r.h5"), columns(tmp_path / "whole.h5"))
@@ -209,6 +210,19 @@ def test_a_file_that_is_no_journal_is_left_alone(refused, classes, tmp_path):
         said = refused("experiment", *arguments, *FOUR_TRIALS, "-o", tmp_path / "r.h5")
         assert "is no part of an experiment" in said
         assert other.read_bytes() == classes.read_bytes()
+
+
+def test_a_folder_that_goes_away_ends_the_run(classes, tmp_path):
+    journal = Journal(tmp_path / "j", "x")
+    (tmp_path / "j").unlink()
+    with pytest.raises(OutputError, match="deleted"):
+        journal.add("a", [])
+    journal.close()
+
+
+def test_a_folder_in_the_place_of_the_journal_is_refused(refused, classes, tmp_path):
+    (tmp_path / "r.h5.part").mkdir()
+    assert "not a regular file" in refused("experiment", classes, *FOUR_TRIALS, "-o", tmp_path / "r.h5")
 
 
 def test_a_full_disk_is_told_in_one_line(classes, tmp_path):
@@ -312,6 +326,8 @@ def results(tmp_path):
         "run": np.array([row[2] for row in rows]),
         "accuracy": np.array(accuracy),
         "nmi": np.array(accuracy) / 2,
+        "ari": np.zeros(count),
+        "purity": np.ones(count),
     }
     datasets |= {"normalize": ["l2"] * count, "weight": [""] * count}
     path = tmp_path / "r.h5"
@@ -339,6 +355,21 @@ def test_others_are_tested_against_a_method_that_is_there(mccgr, refused, result
     assert "choose one of mccgr, l2, k-means" in refused("table", path, "--against", "grnmf", status=2)
 
 
+@pytest.mark.parametrize("value", [np.nan, np.inf, 1.5, -0.5])
+def test_scores_that_are_none_are_refused(refused, results, value):
+    path, _ = results
+    with h5py.File(path, "r+") as file:
+        file["accuracy"][3] = value
+    assert "values that are not from 0 to 1 in /accuracy" in refused("table", path)
+
+
+def test_a_run_that_is_there_twice_is_refused(refused, results):
+    path, _ = results
+    with h5py.File(path, "r+") as file:
+        file["run"][:] = 0
+    assert "there twice" in refused("table", path)
+
+
 def test_every_format_marks_the_best(mccgr, results):
     path, _ = results
     plain = mccgr("table", path, "--score", "accuracy").stdout
@@ -354,10 +385,8 @@ def test_every_format_marks_the_best(mccgr, results):
 
 def test_values_that_differ_little_are_columns_of_their_own(results):
     _, datasets = results
-    numbers = np.where(datasets["run"] % 2 == 0, 1234567.0, 1234568.0)
-    numbers = np.where([method == "mccgr" for method in datasets["method"]], numbers, np.nan)
-    datasets = {**datasets, "alpha": numbers, "run": datasets["run"] // 2}
-    assert compare(datasets, "accuracy").variants == ["mccgr alpha=1234567.0", "l2", "k-means", "mccgr alpha=1234568.0"]
+    alphas = np.where(datasets["run"] % 2 == 0, 1234567.0, 1234568.0)
+    assert len(set(variant_names({**datasets, "alpha": alphas}))) == 2 * 3
 
 
 def test_swept_values_become_columns(mccgr, classes, tmp_path):

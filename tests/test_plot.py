@@ -442,7 +442,7 @@ def test_refusals(refused, X_file, F_file, C_file, R_file, tmp_path, monkeypatch
             "scores",
             results_contents(k=np.arange(2, 5), nmi=np.array([0.1, np.nan, 0.2])),
             1,
-            "1 of its runs have no nmi",
+            "values that are not from 0 to 1 in /nmi",
         ),
         ("scores", results_contents(k=np.tile([2, 3], 20), theta=np.repeat(np.arange(20.0), 2)), 1, "20 lines"),
         ("sweep", results_contents(k=np.array([2, 3])), 1, "draw --figure scores"),

@@ -84,7 +84,8 @@ def command(**given: Any) -> None:
     """Compare methods on random draws of classes, as the paper does.
 
     For every --k and run, so many classes of MATRIX are drawn; all methods factorize their samples from the same
-    start; k-means clusters the coefficients; and the clusters are compared with the classes. k-means on the samples
+    start, that of mccgr with its graph; k-means clusters the coefficients; and the clusters are compared with the
+    classes. k-means on the samples
     themselves, and on samples with the weights that mcc gives the features, is compared too. Options that take
     several values try each of them.
 
@@ -118,11 +119,12 @@ def command(**given: Any) -> None:
     trials = plan.trials()
     journal = Journal(beside(job.paths[0]), identity(given, matrix), given["overwrite"])
     try:
-        before = {name: rows for name, rows in journal.done.items() if experiment.are_rows(rows)}
-        left = [trial for trial in trials if trial.name not in before]
+        before = list(journal.done.values())
+        left = [trial for trial in trials if trial.name not in journal.done]
         if before:
             job.reporter.note(f"going on after {len(before)} of {len(trials)} trials")
-        with Workers(given["jobs"]) as workers, job.reporter.comparing(plan, len(trials), before.values()) as show:
+        jobs = min(given["jobs"], len(left))
+        with Workers(jobs) as workers, job.reporter.comparing(plan, len(trials), before) as show:
             keep(f"what is done is kept in {journal.path}; the same command goes on")
             for number, rows in workers.as_done(experiment.perform, left, (X, labels, plan), None):
                 if rows is None:

@@ -146,10 +146,6 @@ def sweep(given: Sequence[Loaded], drawing: Drawing, note: Note) -> Figure:
 
 
 def score_panels(given: Loaded, table: Table, along: str, label: str, drawing: Drawing) -> Figure:
-    for name in SCORES:
-        lost = np.count_nonzero(~np.isfinite(table[name]))
-        if lost:
-            raise DataError(given.name, f"{lost} of its runs have no {name}", "run the experiment again")
     placed = on_axis(table, along)
     places = np.unique(table[along][placed]).tolist()
     position = dict(zip(places, range(len(places)) if isinstance(places[0], str) else places, strict=True))
