@@ -64,6 +64,7 @@ for words in 300 1000; do
     python "$here/beside.py" "$words" "$out/defaults.$words.h5" "$out/paper.$words.h5"
     echo
     mccgr table "$out/defaults.$words.h5" --format markdown
+    echo
     mccgr plot "$out/defaults.$words.h5" --figure scores -o "$out/figures/scores.$words.svg" --overwrite
 done >"$out/tables.md"
 mccgr table "$out/many.300.h5" --format markdown >"$out/many.md"
@@ -82,8 +83,9 @@ for method in mccgr mcc grnmf l2; do
 done
 (cd "$out" && mccgr plot mccgr.h5 mcc.h5 grnmf.h5 l2.h5 -o figures/convergence.svg --overwrite)
 python "$here/ablation.py" "$out"/ablation >"$out/ablation.md"
+python "$here/judging.py" "$out/chosen.300.h5" >"$out/judging.md"
 python "$here/iterations.py" "$out/paper.300.h5" "$out/paper.1000.h5" "$out/defaults.300.h5" "$out/defaults.1000.h5" \
     >"$out/iterations.md"
 python "$here/robustness.py" "$data/matrices/COIL20.mat" --noise 0,0.1,0.3 >"$out/robustness.md"
 python "$here/robustness.py" "$data/matrices/TDT2.mat" --draws 3 >>"$out/robustness.md"
-echo "$out: tables.md, many.md, alpha.md, strength.md, cai.md, ablation.md, iterations.md, robustness.md, figures/"
+echo "$out: tables.md, many.md, alpha.md, strength.md, cai.md, ablation.md, judging.md, iterations.md, robustness.md, figures/"

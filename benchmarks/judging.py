@@ -1,0 +1,109 @@
+"""Ways to judge how much each feature counts in the graph, and what the true classes would say, as Markdown.
+
+    python benchmarks/judging.py X.h5 [--k 2,4,6,8,10] [--runs 24]
+
+Draws classes as ``mccgr experiment`` does and factorizes them by mccgr with the defaults, but for the features that
+neighbours are sought by. "sharper" counts features in proportion to what they tell, where the default counts all alike
+that tell something. The true classes are no way to judge, but say what there is to be gained.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
+from functools import partial
+from typing import Any, TypeAlias
+
+import numpy as np
+from threadpoolctl import threadpool_limits
+
+from mccgr_cli import stages
+from mccgr_cli.blocks import Array, Matrix, MemoryBlocks
+from mccgr_cli.clustering import kmeans
+from mccgr_cli.experiment import Trial, draw
+from mccgr_cli.graph import build_graph, explained, parts
+from mccgr_cli.metrics import evaluate
+from mccgr_cli.normalize import normalize
+from mccgr_cli.readers import load
+from mccgr_cli.settings import NORMALIZATION, GraphSettings, Settings, axes_for
+
+SHARP = 10.0  # so large that features count nearly in proportion
+
+Judge: TypeAlias = Callable[[Matrix, Any, Settings, Array], Array]  # of X, graph, settings and true classes
+
+
+def by_parts(X: Matrix, A: Any, settings: Settings, labels: Array, sizes: tuple[int, ...] = (1,)) -> Array:
+    """What parts of the graph explain of each feature, on average over some numbers of parts, in k."""
+    source = MemoryBlocks(X)
+    shares = [explained(source, parts(A, size * settings.k, settings.seed)) for size in sizes]
+    return np.asarray(np.mean(shares, axis=0))
+
+
+def by_smoothness(X: Matrix, A: Any, settings: Settings, labels: Array) -> Array:
+    """How well the neighbours of a sample foretell it: the squared correlation with their mean."""
+    centred = X - X.mean(axis=0)
+    near = A @ centred / np.maximum(np.asarray(A.sum(axis=1)), np.finfo(float).tiny)[:, None]
+    lengths = np.sqrt((centred**2).sum(axis=0) * (near**2).sum(axis=0))
+    cosines: Array = np.divide((centred * near).sum(axis=0), lengths, out=np.zeros(X.shape[1]), where=lengths > 0)
+    return np.maximum(cosines, 0) ** 2
+
+
+def by_classes(X: Matrix, A: Any, settings: Settings, labels: Array) -> Array:
+    return explained(MemoryBlocks(X), np.unique(labels, return_inverse=True)[1])
+
+
+# Rounds of judging, each with how doubtful a feature must be to count half.
+WAYS: dict[str, list[tuple[Judge, float]]] = {
+    "by k parts (the default)": [(by_parts, stages.DOUBTFUL)],
+    "not at all (ρ only)": [],
+    "by 2k parts": [(partial(by_parts, sizes=(2,)), stages.DOUBTFUL)],
+    "by k, 2k and 3k parts": [(partial(by_parts, sizes=(1, 2, 3)), stages.DOUBTFUL)],
+    "by smoothness": [(by_smoothness, stages.DOUBTFUL)],
+    "by k parts, sharper": [(by_parts, SHARP)],
+    "by k parts, then again, sharper": [(by_parts, stages.DOUBTFUL), (by_parts, SHARP)],
+    "by the true classes": [(by_classes, stages.DOUBTFUL)],
+    "by the true classes, sharper": [(by_classes, SHARP)],
+}
+
+
+def main() -> None:
+    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options.add_argument("matrix")
+    options.add_argument("--k", default="2,4,6,8,10")
+    options.add_argument("--runs", type=int, default=24)
+    given = options.parse_args()
+    contents = load(given.matrix).contents
+    trials = [Trial(NORMALIZATION, int(k), run) for k in given.k.split(",") for run in range(given.runs)]
+    score = partial(perform, X=contents["X"], labels=contents["labels"])
+    with ProcessPoolExecutor() as pool:
+        found = np.array(list(pool.map(score, trials)))  # (trials, ways, scores)
+    print("| features judged | accuracy | nmi |\n|---|---|---|")
+    for way, scores in zip(WAYS, np.moveaxis(found, 1, 0), strict=True):
+        gaps = scores - found[:, 0]
+        errors = gaps.std(axis=0, ddof=1) / np.sqrt(len(trials))
+        shown = zip(scores.mean(axis=0), gaps.mean(axis=0), errors, strict=True)
+        print(f"| {way} | {' | '.join(f'{mean:.3f} ({gap:+.3f} ±{error:.3f})' for mean, gap, error in shown)} |")
+
+
+def perform(trial: Trial, X: Matrix, labels: Array) -> list[tuple[float, float]]:
+    """Accuracy and NMI of every way on one draw."""
+    samples, seed = draw(labels, trial, seed=0)
+    X, true = normalize(X[samples].astype(np.float64), trial.normalize), labels[samples]
+    settings, graph = Settings(k=trial.k, seed=seed), GraphSettings(axes=axes_for(trial.k))
+    scores = []
+    with threadpool_limits(limits=1):
+        first = build_graph(X, graph, stages.learn_weights(X, settings))
+        for rounds in WAYS.values():
+            A = first
+            for judge, doubtful in rounds:
+                shares = judge(X, A, settings, true)
+                A = build_graph(X, graph, shares / (shares + doubtful * shares.mean()))
+            W = stages.factorize(X, settings, A).W
+            score = evaluate(true.tolist(), kmeans(W, trial.k, 10, seed))
+            scores.append((score.accuracy, score.nmi))
+    return scores
+
+
+if __name__ == "__main__":
+    main()
