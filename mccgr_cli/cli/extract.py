@@ -11,7 +11,7 @@ import click
 
 from mccgr_cli.cli import options, types
 from mccgr_cli.errors import DataError, ParameterError
-from mccgr_cli.settings import Description, Learning
+from mccgr_cli.settings import DETECTORS, LARGEST_RADIUS, Description, Learning
 
 if TYPE_CHECKING:
     from mccgr_cli.cli.job import Job
@@ -22,10 +22,88 @@ if TYPE_CHECKING:
 MAX_PIXELS = 100_000_000
 
 
+def listed(numbers: tuple[int, ...]) -> str:
+    return ",".join(str(number) for number in numbers)
+
+
+description = options.stack(
+    click.option(
+        "--detector",
+        type=click.Choice(DETECTORS),
+        default=Description.detector,
+        show_default=True,
+        help="Describe patches on a regular grid, or at the keypoints that OpenCV's SIFT finds.",
+    ),
+    click.option(
+        "--step",
+        type=types.Whole(min=1, max=1_000_000),
+        metavar="PIXELS",
+        default=Description.step,
+        show_default=True,
+        help="From one point of the grid to the next.",
+    ),
+    click.option(
+        "--radii",
+        type=types.Numbers(min=2, max=LARGEST_RADIUS),
+        metavar="PIXELS,...",
+        default=listed(Description.radii),
+        show_default=True,
+        help="From the centre of a patch to its side; at every point of the grid there is a patch of each.",
+    ),
+    click.option(
+        "--min-contrast",
+        type=types.Number(min=0, max=255),
+        metavar="NUMBER",
+        default=Description.min_contrast,
+        show_default=True,
+        help="Leave out patches with less: 1 is brightness that rises by one grey level (of 256) a pixel.",
+    ),
+    click.option(
+        "--max-size",
+        type=types.Whole(min=0, max=1_000_000),
+        metavar="PIXELS",
+        default=Description.max_size,
+        show_default=True,
+        help="Scale larger pictures down until their longer side is this; 0: never.",
+    ),
+    click.option("--root-sift", is_flag=True, help="Compare descriptors by the square roots of their parts."),
+    click.option(
+        "--soft",
+        is_flag=True,
+        help="Share each descriptor among the words that are near it: helps where pictures have few descriptors.",
+    ),
+)
+
+learning = options.stack(
+    click.option(
+        "--words",
+        type=types.Numbers(min=1, max=1_000_000),
+        metavar="N,...",
+        default=listed(Learning.words),
+        show_default=True,
+        help="Size of the dictionary. For several sizes, several files: X.h5 becomes X.300.h5 and X.1000.h5.",
+    ),
+    click.option(
+        "--sample",
+        type=types.Whole(min=1, max=10**9),
+        metavar="N",
+        default=Learning.sample,
+        show_default=True,
+        help="Learn the words from so many descriptors, drawn from all pictures alike.",
+    ),
+    click.option(
+        "--descriptors-per-image",
+        type=types.Whole(min=1, max=10**9),
+        metavar="N",
+        help="Draw at most so many from one picture.  [default: any number]",
+    ),
+)
+
+
 @click.command()
 @click.argument("source", metavar="IMAGES", type=types.FILE)
-@options.learning
-@options.description
+@learning
+@description
 @click.option(
     "--codebook",
     type=types.FILE,

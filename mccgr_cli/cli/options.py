@@ -8,14 +8,12 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from mccgr_cli.cli.types import FILE, Bandwidth, Number, Numbers, Several, Whole
+from mccgr_cli.cli.types import FILE, Bandwidth, Number, Several, Whole
 from mccgr_cli.errors import ParameterError
 from mccgr_cli.settings import (
     BANDWIDTHS,
-    DETECTORS,
     GRAPH_FEATURES,
     INITS,
-    LARGEST_RADIUS,
     METHODS,
     METRICS,
     NORMALIZATION,
@@ -58,10 +56,6 @@ def sweep(name: str, default: object, one: Any, about: str) -> Callable[[Functio
         show_default=default is not None,
         help=about,
     )
-
-
-def listed(numbers: tuple[int, ...]) -> str:
-    return ",".join(str(number) for number in numbers)
 
 
 def matrix_input(metavar: str) -> Callable[[Function], Function]:
@@ -274,79 +268,6 @@ graph_features = click.option(
     show_default=True,
     help="Seek neighbours (mccgr) by all features alike, by features with the weights that the loss gives them, or, "
     "from the parts of that graph, once more by the features that differ between its parts.",
-)
-
-description = stack(
-    click.option(
-        "--detector",
-        type=click.Choice(DETECTORS),
-        default=Description.detector,
-        show_default=True,
-        help="Describe patches on a regular grid, or at the keypoints that OpenCV's SIFT finds.",
-    ),
-    click.option(
-        "--step",
-        type=Whole(min=1, max=1_000_000),
-        metavar="PIXELS",
-        default=Description.step,
-        show_default=True,
-        help="From one point of the grid to the next.",
-    ),
-    click.option(
-        "--radii",
-        type=Numbers(min=2, max=LARGEST_RADIUS),
-        metavar="PIXELS,...",
-        default=listed(Description.radii),
-        show_default=True,
-        help="From the centre of a patch to its side; at every point of the grid there is a patch of each.",
-    ),
-    click.option(
-        "--min-contrast",
-        type=Number(min=0, max=255),
-        metavar="NUMBER",
-        default=Description.min_contrast,
-        show_default=True,
-        help="Leave out patches with less: 1 is brightness that rises by one grey level (of 256) a pixel.",
-    ),
-    click.option(
-        "--max-size",
-        type=Whole(min=0, max=1_000_000),
-        metavar="PIXELS",
-        default=Description.max_size,
-        show_default=True,
-        help="Scale larger pictures down until their longer side is this; 0: never.",
-    ),
-    click.option("--root-sift", is_flag=True, help="Compare descriptors by the square roots of their parts."),
-    click.option(
-        "--soft",
-        is_flag=True,
-        help="Share each descriptor among the words that are near it: helps where pictures have few descriptors.",
-    ),
-)
-
-learning = stack(
-    click.option(
-        "--words",
-        type=Numbers(min=1, max=1_000_000),
-        metavar="N,...",
-        default=listed(Learning.words),
-        show_default=True,
-        help="Size of the dictionary. For several sizes, several files: X.h5 becomes X.300.h5 and X.1000.h5.",
-    ),
-    click.option(
-        "--sample",
-        type=Whole(min=1, max=10**9),
-        metavar="N",
-        default=Learning.sample,
-        show_default=True,
-        help="Learn the words from so many descriptors, drawn from all pictures alike.",
-    ),
-    click.option(
-        "--descriptors-per-image",
-        type=Whole(min=1, max=10**9),
-        metavar="N",
-        help="Draw at most so many from one picture.  [default: any number]",
-    ),
 )
 
 
