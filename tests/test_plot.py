@@ -275,6 +275,13 @@ def test_a_sweep_is_along_what_varies_and_level_for_methods_without_it():
     assert [text.get_text() for text in figure.axes[0].get_xticklabels()] == ["binary", "heat"]
 
 
+@pytest.mark.parametrize(("first", "scale"), [(7000.0, "log"), (1.5, "linear")])
+def test_a_bandwidth_that_falls_far_is_on_a_logarithmic_axis(first, scale):
+    sigma = np.where(np.arange(40) < 8, first, 1.0)
+    figure = of_factors.convergence([loaded(factors_contents(**{"history/sigma": sigma}))], Drawing(), pytest.fail)
+    assert figure.axes[1].get_yscale() == scale
+
+
 def test_clusters_are_counted_on_a_linear_axis():
     figure = of_results.scores([loaded(results_contents(k=np.arange(2, 40)))], Drawing(), pytest.fail)
     assert figure.axes[0].get_xscale() == "linear"

@@ -62,12 +62,13 @@ def terms(given: Loaded, drawing: Drawing) -> Figure:
     for number, (label, values) in enumerate(lines.items()):
         draw_run(rows[0], number, label, values)
     rows[0].set_ylabel("objective")
-    scale_objective(rows[0], *lines.values())
+    scale_values(rows[0], *lines.values())
     if len(lines) > 1:
         legend_beside(figure, rows[0])
     if has_sigma:
         rows[1].plot(history["sigma"], color=GREY)
         rows[1].set_ylabel("bandwidth σ")
+        scale_values(rows[1], history["sigma"])  # as long as all features weigh alike, it is huge
     label_iterations(rows[-1], len(history["objective"]))
     figure.align_ylabels()
     return figure
@@ -84,7 +85,7 @@ def several_runs(given: Sequence[Loaded], drawing: Drawing) -> Figure:
         axes.set_ylabel("objective")
     for number, (label, run) in enumerate(zip(file_labels([one.name for one in given]), runs, strict=True)):
         draw_run(axes, number, label, run)
-    scale_objective(axes, np.concatenate(runs))
+    scale_values(axes, np.concatenate(runs))
     legend_beside(figure, axes)
     label_iterations(axes, max(len(run) for run in runs))
     return figure
@@ -94,11 +95,11 @@ def draw_run(axes: Axes, number: int, label: str, values: Array) -> None:
     axes.plot(values, label=label, markevery=(0.03 * number, 0.15), **stroke(number))
 
 
-def scale_objective(axes: Axes, objective: Array, *others: Array) -> None:
-    """Logarithmic if the objective never is 0 and that shows more."""
-    values = np.concatenate([objective, *others])
+def scale_values(axes: Axes, leading: Array, *others: Array) -> None:
+    """Logarithmic if the leading values never are 0 and that shows more."""
+    values = np.concatenate([leading, *others])
     positive = values[values > 0]
-    if objective.min() > 0 and positive.max() > 10 * positive.min():
+    if leading.min() > 0 and positive.max() > 10 * positive.min():
         log_scale(axes, "y", positive)
 
 
