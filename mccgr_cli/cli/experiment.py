@@ -85,9 +85,8 @@ def command(**given: Any) -> None:
 
     For every --k and run, so many classes of MATRIX are drawn; all methods factorize their samples from the same
     start, that of mccgr with its graph; k-means clusters the coefficients; and the clusters are compared with the
-    classes. k-means on the samples
-    themselves, and on samples with the weights that mcc gives the features, is compared too. Options that take
-    several values try each of them.
+    classes. k-means on the samples themselves, and on samples with the weights that mcc gives the features, is
+    compared too. Options that take several values try each of them.
 
     What is done is kept in FILE.part as it comes: the same command goes on where a killed one was, and ends with the
     same results, whatever --jobs. 'mccgr table' and 'mccgr plot' show them.

@@ -117,12 +117,16 @@ def complete_init(ctx: click.Context, param: click.Parameter, incomplete: str) -
 
 def start(files: bool) -> Callable[[Function], Function]:
     """Where to start; ``files``: from the factors in a file too."""
-    places = "the parts that the graph falls into (without a graph: nndsvd), singular vectors, random numbers"
-    if not files:
-        kind: dict[str, Any] = {"type": click.Choice(INITS), "help": f"Where to start: {places}."}
+    if files:
+        places = (
+            "the parts that the graph falls into (without a graph: nndsvd), singular vectors, random numbers, or the "
+        )
+        places += "factors in a file."
+        kind: dict[str, Any] = {"type": FILE, "metavar": f"[{'|'.join(INITS)}|FILE]", "shell_complete": complete_init}
     else:
-        kind = {"type": FILE, "shell_complete": complete_init, "metavar": f"[{'|'.join(INITS)}|FILE]"}
-        kind["help"] = f"Where to start: {places}, or the factors in a file."
+        places = "the parts that the graph of mccgr falls into, singular vectors, or random numbers."
+        kind = {"type": click.Choice(INITS)}
+    kind["help"] = f"Where to start: {places}"
     return click.option("--init", default=Settings.init, show_default=True, **kind)
 
 

@@ -95,9 +95,9 @@ def clock(seconds: float) -> str:
     return f"{minutes // 60:02}:{minutes % 60:02}:{rest:02}"
 
 
-def pace(speed: float) -> str:
+def rate(speed: float) -> str:
     """
-    >>> pace(388.4), pace(0.27)
+    >>> rate(388.4), rate(0.27)
     ('388', '0.3')
     """
     return f"{speed:.0f}" if speed >= 10 else f"{speed:.1f}"
@@ -158,7 +158,7 @@ class CountLines:
         elif total and now >= self.due and done < total:
             self.due = now + LINE_EVERY
             speed = max(done - self.before, 1) / (now - self.began)
-            say(f"{doing}  {done}/{total} {self.unit}  {pace(speed)}/s  left {clock((total - done) / speed)}")
+            say(f"{doing}  {done}/{total} {self.unit}  {rate(speed)}/s  left {clock((total - done) / speed)}")
 
 
 @contextmanager
@@ -182,7 +182,7 @@ def terminal_count(unit: str) -> Iterator[Callable[[str, int, int], None]]:
                     display.update(task, visible=False)
                 tasks[doing] = display.add_task(doing, total=total or None, speed="")
             speed = display.tasks[tasks[doing]].speed
-            display.update(tasks[doing], completed=done, speed=f"{pace(speed)} {unit}/s" if speed else "")
+            display.update(tasks[doing], completed=done, speed=f"{rate(speed)} {unit}/s" if speed else "")
 
         yield show
 
