@@ -119,9 +119,9 @@ def start(files: bool) -> Callable[[Function], Function]:
     """Where to start; ``files``: from the factors in a file too."""
     if files:
         places = (
-            "the parts that the graph falls into (without a graph: nndsvd), singular vectors, random numbers, or the "
+            "the parts that the graph falls into (without a graph: nndsvd), singular vectors, random numbers, "
+            "or the factors in a file."
         )
-        places += "factors in a file."
         kind: dict[str, Any] = {"type": FILE, "metavar": f"[{'|'.join(INITS)}|FILE]", "shell_complete": complete_init}
     else:
         places = "the parts that the graph of mccgr falls into, singular vectors, or random numbers."
