@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 
 METHODS = ("mccgr", "mcc", "grnmf", "l2", "kl", "gdcls", "pg")
 BASELINES = ("k-means", "k-means-weighted")  # on X, and on X with the weights that mcc learns
+SOLVERS = ("multiplicative", "coordinate")
 BANDWIDTHS = ("adaptive", "settle")
 INITS = ("graph", "nndsvd", "random")
 NORMALIZATIONS = ("none", "l1", "l2", "sqrt", "hellinger")
@@ -41,6 +42,7 @@ class Settings:
     keep: float = 0.5  # share of what the factors explain that the weights of the features leave
     theta: float | None = None  # width of the kernel in mean errors, instead
     bandwidth: str | float = "adaptive"  # or "settle", or sigma itself
+    solver: str = "multiplicative"  # of mccgr, mcc, grnmf and l2
     iterations: int = 200
     tolerance: float = 1e-3
     init: str = "graph"  # its parts; without a graph, singular vectors
@@ -77,6 +79,7 @@ PRESETS: dict[str, dict[str, Any]] = {
         "alpha": 100.0,
         "theta": 1.0,
         "bandwidth": "adaptive",
+        "solver": "multiplicative",
         "iterations": 200,
         "tolerance": 1e-5,
         "init": "random",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -73,10 +73,11 @@ def solve(
         raise DataError("X", f"its squares do not fit into {source.dtype}", "rescale it, for instance to a mean of 1")
     rng = np.random.default_rng(settings.seed)
     best: tuple[float, Factors] | None = None
+    alpha: float | None = None
     for restart, (W, H) in enumerate(starts or choose_starts(source, settings, known, graph, rng)):
-        update = make_update(source, settings, graph, known, W, H)
+        update = make_update(source, settings, graph, known, W, H, alpha)
         factors = iterate(update, settings, restart, on_step)
-        settings = replace(settings, alpha=factors.alpha)  # the same for all of them
+        alpha = factors.alpha  # the same for all of them
         objective = update.comparable_objective()
         if best is None or objective < best[0]:
             best = objective, factors
@@ -117,17 +118,22 @@ def make_update(
     known: Moments,
     W: Array,
     H: Array,
+    found_alpha: float | None = None,
 ) -> Update:
+    """``found_alpha`` is what ``settings.strength`` came to in a run before."""
     method = METHODS[settings.method]
     term = None
     if uses_graph(settings):
         if graph is None:
             raise ParameterError(settings.method, "needs a graph", "build one, or use a method without")
-        term = GraphTerm(graph, settings.alpha, source.dtype, settings.strength)
+        term = GraphTerm(
+            graph, found_alpha if settings.alpha is None else settings.alpha, source.dtype, settings.strength
+        )
     loss: Loss = SquaredError()
     if method.weighted:
         loss = Correntropy(settings.theta, settings.bandwidth, settings.keep, known.spread(source.shape[0]))
-    return method.update(Problem(source, known.squares, loss, term, settings.ridge), W, H)
+    problem = Problem(source, known.squares, loss, term, holds_scale=settings.alpha is None, ridge=settings.ridge)
+    return method.update(settings.solver)(problem, W, H)
 
 
 def iterate(update: Update, settings: Settings, restart: int, on_step: Callable[[Step], None] | None) -> Factors:

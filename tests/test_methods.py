@@ -16,14 +16,24 @@ from mccgr_cli.blocks import MemoryBlocks, moments
 from mccgr_cli.errors import DataError
 from mccgr_cli.graph import build_graph
 from mccgr_cli.initialize import random_start
-from mccgr_cli.methods import METHODS
+from mccgr_cli.methods import METHODS, SOLVERS
 from mccgr_cli.solver import solve
 
-MONOTONE = ("l2", "kl", "grnmf", "mcc", "mccgr")
+# Every method, with every solver that it has.
+WAYS = [
+    {"method": method, "solver": solver}
+    for method in METHODS
+    for solver in (SOLVERS if METHODS[method].own_update is None else ["multiplicative"])
+]
+MONOTONE = [way for way in WAYS if way["method"] in ("l2", "kl", "grnmf", "mcc", "mccgr")]
 
 
-@pytest.fixture(params=METHODS)
-def method(request):
+def name_of(way):
+    return f"{way['method']}-{way['solver']}"
+
+
+@pytest.fixture(params=WAYS, ids=name_of)
+def way(request):
     return request.param
 
 
@@ -136,17 +146,18 @@ def test_a_wide_kernel_makes_correntropy_the_squared_error(graph_of_oracles):
 # One contract for all methods
 
 
-def test_the_settings_name_the_methods_there_are():
+def test_the_settings_name_the_methods_and_solvers_there_are():
     assert tuple(METHODS) == names.METHODS
+    assert tuple(SOLVERS) == names.SOLVERS
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("make", [np.asarray, sparse.csr_array], ids=["dense", "sparse"])
-def test_factors_are_finite_and_not_negative(method, make, dtype):
+def test_factors_are_finite_and_not_negative(way, make, dtype):
     X, _ = planted()
     X[3], X[:, 5] = 0, 0
     graph = build_graph(X, paper_graph())
-    ours = run(make(X.astype(dtype)), paper(k=3, method=method, iterations=30), graph)
+    ours = run(make(X.astype(dtype)), paper(k=3, **way, iterations=30), graph)
     for factor in (ours.W, ours.H):
         assert factor.dtype == dtype
         assert np.isfinite(factor).all()
@@ -154,38 +165,38 @@ def test_factors_are_finite_and_not_negative(method, make, dtype):
     assert ((ours.rho >= 0) & (ours.rho <= 1)).all()
 
 
-def test_every_method_reduces_the_error(method):
+def test_every_method_reduces_the_error(way):
     X, _ = planted()
     graph = build_graph(X, paper_graph())
-    ours = run(X, paper(k=3, method=method, alpha=0.01, theta=5.0, iterations=60), graph)
+    ours = run(X, paper(k=3, **way, alpha=0.01, theta=5.0, iterations=60), graph)
     assert ((X - ours.W @ ours.H) ** 2).sum() < 0.2 * (X**2).sum()
 
 
-def test_same_seed_same_bytes(method):
+def test_same_seed_same_bytes(way):
     X, _ = planted()
     graph = build_graph(X, paper_graph())
-    first, second = (run(X, paper(k=3, method=method, seed=5, iterations=10), graph) for _ in range(2))
+    first, second = (run(X, paper(k=3, **way, seed=5, iterations=10), graph) for _ in range(2))
     assert first.W.tobytes() == second.W.tobytes()
     assert first.H.tobytes() == second.H.tobytes()
-    other = run(X, paper(k=3, method=method, seed=6, iterations=10), graph)
+    other = run(X, paper(k=3, **way, seed=6, iterations=10), graph)
     assert first.W.tobytes() != other.W.tobytes()
 
 
 @pytest.mark.parametrize("make", [np.asarray, sparse.csr_array], ids=["dense", "sparse"])
-def test_blocks_do_not_change_the_result(method, make):
+def test_blocks_do_not_change_the_result(way, make):
     X, _ = planted()
     graph = build_graph(X, paper_graph())
-    settings = paper(k=3, method=method, iterations=15)
+    settings = paper(k=3, **way, iterations=15)
     whole = run(X, settings, graph, block_rows=len(X))
     parts = run(make(X), settings, graph, block_rows=7)
     np.testing.assert_allclose(parts.W, whole.W, rtol=1e-8, atol=1e-12)
     np.testing.assert_allclose(parts.history["objective"], whole.history["objective"], rtol=1e-9)
 
 
-def test_single_precision_follows_double(method):
+def test_single_precision_follows_double(way):
     X, _ = planted()
     graph = build_graph(X, paper_graph())
-    settings = paper(k=3, method=method, iterations=15)
+    settings = paper(k=3, **way, iterations=15)
     double, single = run(X, settings, graph), run(X.astype(np.float32), settings, graph)
     np.testing.assert_allclose(single.W @ single.H, double.W @ double.H, rtol=0.01, atol=0.01)
     assert single.objective == pytest.approx(double.objective, rel=1e-3)
@@ -209,20 +220,22 @@ def problems(draw):
     return X, draw(st.integers(1, 14)), draw(st.integers(0, 1000))
 
 
-@pytest.mark.parametrize("method", MONOTONE)
+@pytest.mark.parametrize("way", MONOTONE, ids=name_of)
 @given(
-    problem=problems(), alpha=st.sampled_from([0.0, 0.1, 100.0, 1e6]), theta=st.sampled_from([0.01, 0.5, 1.0, 100.0])
+    problem=problems(),
+    alpha=st.sampled_from([0.0, 0.1, 100.0, 1e6, None]),  # None: the strength weighs the graph
+    theta=st.sampled_from([0.01, 0.5, 1.0, 100.0]),
 )
-def test_the_objective_never_rises_with_sigma_fixed(method, problem, alpha, theta):
+def test_the_objective_never_rises_with_sigma_fixed(way, problem, alpha, theta):
     X, k, seed = problem
     graph = build_graph(X, paper_graph(neighbors=3))
-    settings = paper(k=k, method=method, alpha=alpha, theta=theta, iterations=25, tolerance=0, seed=seed)
-    if METHODS[method].weighted:
+    settings = paper(k=k, **way, alpha=alpha, theta=theta, iterations=25, tolerance=0, seed=seed)
+    if METHODS[way["method"]].weighted:
         first = run(X, replace(settings, iterations=1), graph)
         settings = replace(settings, bandwidth=float(first.history["sigma"][-1]) or 1.0)
     ours = run(X, settings, graph, block_rows=5)
     objective = ours.history["objective"]
-    units = float(X.sum() if method == "kl" else (X * X).sum())
+    units = float(X.sum() if way["method"] == "kl" else (X * X).sum())
     rounding = 1e-9 * objective[:-1] + 1e-13 * units
     assert np.isfinite(objective).all()
     assert np.isfinite(ours.W).all()
@@ -230,11 +243,12 @@ def test_the_objective_never_rises_with_sigma_fixed(method, problem, alpha, thet
     assert (np.diff(objective) <= rounding).all(), np.diff(objective).max()
 
 
+@pytest.mark.parametrize("solver", SOLVERS)
 @pytest.mark.parametrize("bandwidth", ["adaptive", "settle"])
-def test_each_step_lowers_the_objective_at_its_own_sigma(bandwidth):
+def test_each_step_lowers_the_objective_at_its_own_sigma(bandwidth, solver):
     X, _ = planted()
     seen = []
-    settings = paper(k=3, bandwidth=bandwidth, iterations=150, tolerance=0)
+    settings = paper(k=3, bandwidth=bandwidth, solver=solver, iterations=150, tolerance=0)
     solve(MemoryBlocks(X), settings, build_graph(X, paper_graph()), on_step=seen.append)
     assert all(step.change >= -1e-12 for step in seen)
 
@@ -259,10 +273,10 @@ def test_adaptive_bandwidth_follows_the_errors():
     assert ours.history["sigma"][-1] == pytest.approx(np.sqrt(2.0 / (2 * X.shape[1]) * errors.sum()))
 
 
-def test_converged_means_that_nothing_moves(method):
+def test_converged_means_that_nothing_moves(way):
     X, _ = planted()
     graph = build_graph(X, paper_graph())
-    settings = paper(k=3, method=method, alpha=0.1, iterations=2000, tolerance=1e-4)
+    settings = paper(k=3, **way, alpha=0.1, iterations=2000, tolerance=1e-4)
     ours = run(X, settings, graph)
     assert ours.converged
     assert ours.iterations < 2000
@@ -322,13 +336,12 @@ def test_restarts_keep_the_best():
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("method", METHODS)
-def test_zeros_in_the_start_do_no_harm(method, dtype):
+def test_zeros_in_the_start_do_no_harm(way, dtype):
     X, _ = planted()
     rng = np.random.default_rng(0)
     W, H = rng.random((60, 3)), rng.random((3, 24))
     W[3], H[:, 5] = 0, 0
-    ours = run(X.astype(dtype), paper(k=3, method=method, iterations=20), build_graph(X, paper_graph()), (W, H))
+    ours = run(X.astype(dtype), paper(k=3, **way, iterations=20), build_graph(X, paper_graph()), (W, H))
     assert np.isfinite(ours.W).all()
     assert np.isfinite(ours.H).all()
     assert np.isfinite(ours.objective)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from mccgr_cli.blocks import Array, BlockSource
 from mccgr_cli.methods.base import Update
+from mccgr_cli.methods.coordinate import CoordinateUpdate
 from mccgr_cli.methods.correntropy import MultiplicativeUpdate
 from mccgr_cli.methods.divergence import DivergenceUpdate, divergence_coefficients
 from mccgr_cli.methods.least_squares import (
@@ -20,18 +21,24 @@ from mccgr_cli.methods.least_squares import (
 class Method:
     """Which parts a method is made of."""
 
-    update: type[Update]
+    own_update: type[Update] | None = None  # by default any of SOLVERS serves
     weighted: bool = False  # learns feature weights by correntropy
     graph: bool = False  # keeps neighbours together
     # of new samples, given H and rho: W (n, k)
     coefficients: Callable[[BlockSource, Array, Array], Array] = least_squares_coefficients
 
+    def update(self, solver: str) -> type[Update]:
+        return self.own_update or SOLVERS[solver]
+
+
+# Ways to minimize the same objective.
+SOLVERS: Mapping[str, type[Update]] = {"multiplicative": MultiplicativeUpdate, "coordinate": CoordinateUpdate}
 
 METHODS: Mapping[str, Method] = {
-    "mccgr": Method(MultiplicativeUpdate, weighted=True, graph=True),
-    "mcc": Method(MultiplicativeUpdate, weighted=True),
-    "grnmf": Method(MultiplicativeUpdate, graph=True),
-    "l2": Method(MultiplicativeUpdate),
+    "mccgr": Method(weighted=True, graph=True),
+    "mcc": Method(weighted=True),
+    "grnmf": Method(graph=True),
+    "l2": Method(),
     "kl": Method(DivergenceUpdate, coefficients=divergence_coefficients),
     "gdcls": Method(ConstrainedLeastSquaresUpdate),
     "pg": Method(ProjectedGradientUpdate),

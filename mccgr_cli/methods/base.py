@@ -64,6 +64,14 @@ class GraphTerm:
         product: Array = self.adjacency @ W
         return product
 
+    def anchor(self, W: Array, growth: Array | None) -> Array:
+        """alpha (A + U) W + growth*W: what draws W in a step with 2 alpha u in its denominator; ``growth`` is (k,)."""
+        anchor = self.pull(W)
+        anchor += self.degrees[:, None] * W
+        if growth is not None:
+            anchor += growth * W
+        return anchor
+
     def value(self, W: Array, pull: Array) -> float:
         attracted = np.einsum("ik,ik->", W, pull, dtype=np.float64)
         spread = np.einsum("ik,ik->i", W, W, dtype=np.float64) @ self.degrees
@@ -132,6 +140,7 @@ class Problem:
     squares: Array  # (d,) sum_i x_ij^2
     loss: Loss
     graph: GraphTerm | None = None
+    holds_scale: bool = False  # whether the graph is to weigh the same throughout, however W and H share their product
     ridge: float = 0.0  # of gdcls
 
 
@@ -192,7 +201,7 @@ class QuadraticUpdate(Update):
         return self.loss.warming_up
 
     def start(self) -> Terms:
-        self.sweep(gather)
+        self.sweep(gather, (self.W,))
         self.errors = self._expanded_errors()
         self.loss.adapt(self.errors, 0)  # which errors must be exact depends on the bandwidth, and it on them
         if self.graph is not None:
@@ -204,32 +213,34 @@ class QuadraticUpdate(Update):
     def step(self) -> Terms:
         self.steps += 1
         self.loss.adapt(self.errors, self.steps)
-        before = self.loss.value(self.errors) + self.graph_value
-        rho = self.loss.weights(self.errors)
-        self.improve_basis()
-        self.improve_coefficients(rho)
-        self._measure()
+        before = self.objective
+        self.improve(self.loss.weights(self.errors), before)
         return self._terms(before)
 
-    def improve_basis(self) -> None:
-        """H <- H * (W'X) / (W'WH), the step of Lee and Seung: the weights of the features cancel.
-
-        P and GH are used up: the pass that follows makes them anew.
-        """
-        self.H *= quotient(self.P, self.GH)
+    @property
+    def objective(self) -> float:
+        """With the bandwidth in force."""
+        return self.loss.value(self.errors) + self.graph_value
 
     @abstractmethod
-    def improve_coefficients(self, rho: Array) -> None:
-        """Change W and leave P and G of the new W behind (see :meth:`sweep`)."""
+    def improve(self, rho: Array, before: float) -> None:
+        """Change H and W, and measure them; ``before`` is the objective so far."""
 
-    def sweep(self, kernel: Any, rows: tuple[Array | None, ...] = (), shared: tuple[Any, ...] = ()) -> None:
-        """The pass over X: ``kernel`` returns the new W_b with its W_b'X_b and W_b'W_b."""
+    def sweep(
+        self,
+        kernel: Any,
+        rows: tuple[Array | None, ...],
+        shared: tuple[Any, ...] = (),
+        into: tuple[Array, ...] = (),
+    ) -> None:
+        """The pass over X: ``kernel`` returns W_b'X_b and W_b'W_b of the new W_b, and rows to go ``into`` arrays."""
         self.P.fill(0)
         self.G.fill(0)
-        for where, (W_b, P_b, G_b) in self.source.map(kernel, (self.W, *rows), shared):
-            self.W[where] = W_b
+        for where, (P_b, G_b, *new) in self.source.map(kernel, rows, shared):
             self.P += P_b
             self.G += G_b
+            for array, part in zip(into, new, strict=True):
+                array[where] = part
 
     def _terms(self, before: float) -> Terms:
         data = self.loss.value(self.errors)
@@ -263,6 +274,26 @@ class QuadraticUpdate(Update):
         return total
 
 
+class AlternatingUpdate(QuadraticUpdate):
+    """First H, then W in place, in one pass over X."""
+
+    def improve(self, rho: Array, before: float) -> None:
+        self.improve_basis()
+        self.improve_coefficients(rho)
+        self._measure()
+
+    def improve_basis(self) -> None:
+        """H <- H * (W'X) / (W'WH), the step of Lee and Seung: the weights of the features cancel.
+
+        P and GH are used up: the pass that follows makes them anew.
+        """
+        self.H *= quotient(self.P, self.GH)
+
+    @abstractmethod
+    def improve_coefficients(self, rho: Array) -> None:
+        """Change W and leave P and G of the new W behind (see :meth:`sweep`)."""
+
+
 def relative_fall(before: float, after: float) -> float:
     return 0.0 if before == 0 else (before - after) / before
 
@@ -270,9 +301,9 @@ def relative_fall(before: float, after: float) -> float:
 # Block functions: at module level and with explicit arguments, so that they can be sent to other processes.
 
 
-def gather(X_b: Matrix, W_b: Array) -> tuple[Array, Array, Array]:
-    """What a pass leaves behind for a W that does not change."""
-    return W_b, W_b.T @ X_b, W_b.T @ W_b
+def gather(X_b: Matrix, W_b: Array) -> tuple[Array, Array]:
+    """What a pass leaves behind."""
+    return W_b.T @ X_b, W_b.T @ W_b
 
 
 def residual_squares(X_b: Matrix, W_b: Array, basis: Array, columns: Array) -> Array:

@@ -19,7 +19,7 @@ from __future__ import annotations
 import numpy as np
 
 from mccgr_cli.blocks import Array, Matrix, narrow_product
-from mccgr_cli.methods.base import Loss, QuadraticUpdate, quotient
+from mccgr_cli.methods.base import AlternatingUpdate, Loss, gather, quotient
 
 # A bandwidth that moved by less than this in one iteration, after so many iterations, has settled.
 SETTLED = 1e-3
@@ -114,7 +114,7 @@ def in_units_of(scale: float, errors: Array) -> Array:
     return scaled
 
 
-class MultiplicativeUpdate(QuadraticUpdate):
+class MultiplicativeUpdate(AlternatingUpdate):
     """H <- H * (W'X) / (W'WH),  W <- W * (X(rho*H)' + alpha A W) / (W(rho*H)H' + alpha u*W)."""
 
     def improve_coefficients(self, rho: Array) -> None:
@@ -122,7 +122,7 @@ class MultiplicativeUpdate(QuadraticUpdate):
         dtype = self.source.dtype
         shared = (np.ascontiguousarray(weighted.T, dtype=dtype), (weighted @ self.H.T).astype(dtype))
         degrees = None if self.graph is None else self.graph.degrees
-        self.sweep(multiply_rows, (self.pull, degrees), shared)
+        self.sweep(multiply_rows, (self.W, self.pull, degrees), shared, into=(self.W,))
 
 
 def multiply_rows(
@@ -136,4 +136,4 @@ def multiply_rows(
         denominator += degrees_b[:, None] * W_b
     new = quotient(numerator, denominator)
     new *= W_b
-    return new, new.T @ X_b, new.T @ new
+    return *gather(X_b, new), new

@@ -13,7 +13,7 @@ import numpy as np
 from scipy.optimize import nnls
 
 from mccgr_cli.blocks import Array, BlockSource, Matrix, narrow_product, times
-from mccgr_cli.methods.base import Problem, QuadraticUpdate, Terms, gather
+from mccgr_cli.methods.base import AlternatingUpdate, Problem, Terms, gather
 
 # Lin's settings: how far the gradient must fall in a subproblem, the factor of the step search, the share of
 # the predicted decrease that must be reached, and the limits on both loops.
@@ -28,7 +28,7 @@ MOST_ROUNDS = 200
 SMALLEST_CHANGE = 1e-9
 
 
-class ConstrainedLeastSquaresUpdate(QuadraticUpdate):
+class ConstrainedLeastSquaresUpdate(AlternatingUpdate):
     """H by the multiplicative step, then W <- max(0, XH' (HH' + lambda I)^-1).
 
     ``ridge`` is lambda relative to the mean of the diagonal of HH', so that it has no units. The step for W
@@ -45,15 +45,17 @@ class ConstrainedLeastSquaresUpdate(QuadraticUpdate):
         ridge = max(self.ridge, len(gram) * np.finfo(float).eps)  # else a dependent basis has no solution
         gram[np.diag_indices_from(gram)] += ridge * level if level > 0 else 1.0
         solver = np.linalg.solve(gram, self.H).T  # (d, k)
-        self.sweep(regress_rows, shared=(np.ascontiguousarray(solver, dtype=self.source.dtype),))
+        shared = (np.ascontiguousarray(solver, dtype=self.source.dtype),)
+        self.sweep(regress_rows, (), shared, into=(self.W,))
 
 
-def regress_rows(X_b: Matrix, W_b: Array, solver: Array) -> tuple[Array, Array, Array]:
+def regress_rows(X_b: Matrix, solver: Array) -> tuple[Array, Array, Array]:
     new = narrow_product(X_b, solver)
-    return gather(X_b, np.maximum(new, 0, out=new))
+    np.maximum(new, 0, out=new)
+    return *gather(X_b, new), new
 
 
-class ProjectedGradientUpdate(QuadraticUpdate):
+class ProjectedGradientUpdate(AlternatingUpdate):
     """min ||X - WH||^2 over H >= 0, then over W >= 0, each by projected gradients to a falling tolerance.
 
     Each subproblem lives on small matrices; X is passed over twice, for XH' and for W'X.
@@ -78,7 +80,7 @@ class ProjectedGradientUpdate(QuadraticUpdate):
         self.W = new.astype(self.source.dtype)
         if steps == 0:
             self._tolerance_W *= STEP_FACTOR
-        self.sweep(gather)
+        self.sweep(gather, (self.W,))
 
 
 def project_to_minimum(target: Array, gram: Array, start: Array, tolerance: float) -> tuple[Array, int]:

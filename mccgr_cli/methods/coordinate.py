@@ -1,0 +1,244 @@
+"""Coordinate steps with extrapolation: the objective of the multiplicative updates, in far fewer passes over X.
+
+References
+----------
+A. Cichocki, A.-H. Phan: Fast local algorithms for large scale nonnegative matrix and tensor factorizations. IEICE
+Transactions E92-A(3), 2009 (steps by components, "HALS").
+N. Gillis, F. Glineur: Accelerated multiplicative updates and hierarchical ALS algorithms for nonnegative matrix
+factorization. Neural Computation 24(4), 2012 (several rounds for each pass over X).
+A. M. S. Ang, N. Gillis: Accelerating nonnegative matrix factorization algorithms using extrapolation. Neural
+Computation 31(2), 2019.
+B. O'Donoghue, E. Candes: Adaptive restart for accelerated gradient schemes. Foundations of Computational
+Mathematics 15, 2015.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from mccgr_cli.blocks import Array, Matrix, chunks, narrow_product
+from mccgr_cli.methods.base import GraphTerm, Problem, QuadraticUpdate, gather
+
+# Rounds over the components for each pass over X: they work on small matrices.
+ROUNDS = 10
+# Steps along the graph between two passes, and the share of the first one's length below which they end.
+GRAPH_STEPS = 10
+SMALLEST_STEP = 0.1
+# Of the extrapolation (Ang and Gillis): its first length, how that and its limit grow, and how it shrinks.
+FIRST, GROWTH, LIMIT_GROWTH, SHRINKAGE = 0.5, 1.05, 1.01, 1.5
+HALVINGS = 10  # of a step for W that goes too far
+ROUNDING = 100  # units in the last place by which an objective may rise unnoticed
+TILE = 2048  # columns that are worked on together: with them a tile stays in the cache
+
+
+@dataclass(frozen=True)
+class Point:
+    """Where a run was: its factors and what the pass over X told of them."""
+
+    W: Array
+    H: Array
+    P: Array
+    G: Array
+    pull: Array | None
+
+
+class CoordinateUpdate(QuadraticUpdate):
+    """H and W by rounds over their components, each to its minimum while the others stay.
+
+    H_r <- max(0, H_r + (P_r - (G H)_r) / G_rr)
+    W_r <- max(0, W_r + (N_r - (W S)_r - alpha (L W)_r) / (S_rr + 2 alpha u)),  N = X(rho*H)', S = (rho*H)H'
+
+    2 alpha u bounds the Laplacian from above, so that blocks of samples need nothing of each other and one pass over X
+    still does. Where the graph dominates, though, this makes steps tiny. So before each pass W takes several steps
+    along the graph, with the N that is to be expected: that of the last pass, corrected for the change of H as if X
+    were WH. Both factors are extrapolated too. If the objective rises for all that, the step is taken again from where
+    it began, with neither, which cannot raise it.
+
+    Without a graph the size of a component of W means nothing, and with one whose weight is relative to the data it
+    must not change: then the columns of W keep the lengths that they began with.
+    """
+
+    def __init__(self, problem: Problem, W: Array, H: Array) -> None:
+        super().__init__(problem, W, H)
+        self.extrapolation, self.limit = FIRST, 1.0
+        self.lengths = lengths(self.W) if problem.graph is None or problem.holds_scale else None
+        self.previous: Point | None = None
+        self.numerator = np.empty_like(self.W)  # N of the last pass
+        self.weighted = np.empty_like(self.H)  # the rho*H that it was made with
+        self.rounding = ROUNDING * float(np.finfo(self.source.dtype).eps)
+
+    def improve(self, rho: Array, before: float) -> None:
+        here, highest = self.point, before * (1 + self.rounding)
+        extrapolates = self.previous is not None
+        self.take_step(rho, here, self.previous)
+        if self.objective > highest:
+            if extrapolates:
+                self.limit, self.extrapolation = self.extrapolation, self.extrapolation / SHRINKAGE
+            self.take_step(rho, here, None)
+            self.retreat(here, highest)
+        elif extrapolates:
+            self.extrapolation = min(self.limit, self.extrapolation * GROWTH)
+            self.limit = min(1.0, self.limit * LIMIT_GROWTH)
+        self.previous = here
+
+    @property
+    def point(self) -> Point:
+        return Point(self.W, self.H, self.P, self.G, self.pull)
+
+    def take_step(self, rho: Array, here: Point, previous: Point | None) -> None:
+        """From ``here``, extrapolated if there is a ``previous`` point."""
+        W, P, G, H = here.W, here.P, here.G, here.H.copy()
+        if previous is not None:
+            beyond = self.extrapolation
+            W = W + W.dtype.type(beyond) * (W - previous.W)  # may be negative here and there: P and G are still its own
+            P = P + beyond * (P - previous.P)
+            G = (W.T @ W).astype(np.float64)
+            H = np.maximum(H + beyond * (H - previous.H), 0)
+        descend(H, P, G, None, ROUNDS)
+        further = H
+        if previous is not None:
+            further = np.maximum(H + beyond * (H - here.H), 0)
+            W = np.maximum(W, 0)
+        weighted = rho * further
+        gram = (weighted @ further.T).astype(W.dtype)
+        anchor = bound = None
+        if self.graph is not None:
+            growth = self.growth_to_make_up_for(here)
+            if previous is not None:
+                expected = self.numerator + here.W @ (further @ (weighted - self.weighted).T).astype(W.dtype)
+                W = along_graph(W, expected, gram, self.graph, growth)
+            anchor, bound = self.graph.anchor(W, growth), 2 * self.graph.degrees
+        self.pass_over(W, anchor, bound, weighted, gram)
+        self.choose_basis(further, H)
+        self.hold_lengths()
+        self._measure()
+
+    def pass_over(self, W: Array, anchor: Array | None, bound: Array | None, weighted: Array, gram: Array) -> None:
+        self.W, self.numerator, self.weighted = np.empty_like(W), np.empty_like(W), weighted
+        self.P, self.G = np.empty_like(self.P), np.empty_like(self.G)
+        shared = (np.ascontiguousarray(weighted.T, dtype=W.dtype), gram)
+        self.sweep(descend_rows, (W, anchor, bound), shared, into=(self.W, self.numerator))
+
+    def choose_basis(self, *candidates: Array) -> None:
+        """The one with the lower objective: the pass over X has told all that is needed of any basis."""
+
+        def value(H: Array) -> float:
+            self.H = H
+            return self.loss.value(self._expanded_errors())
+
+        self.H = min(candidates, key=value)
+
+    def growth_to_make_up_for(self, here: Point) -> Array | None:
+        """What the graph takes from the lengths of the columns of W, alpha w'Lw / w'w, (k,), if they are to be kept."""
+        if self.lengths is None or self.graph is None or here.pull is None:
+            return None
+        squares = np.einsum("ik,ik->k", here.W, here.W, dtype=np.float64)
+        lost = np.einsum("ik,ik->k", self.graph.degrees[:, None] * here.W - here.pull, here.W, dtype=np.float64)
+        growth: Array = np.divide(lost, squares, out=np.zeros_like(lost), where=squares > 0)
+        return growth.astype(here.W.dtype)
+
+    def hold_lengths(self) -> None:
+        """Give the columns of W their lengths back. WH stays as it is."""
+        if self.lengths is None:
+            return
+        now = lengths(self.W)
+        alive = (now > np.sqrt(np.finfo(self.W.dtype).tiny)) & (self.lengths > 0)
+        scale = np.divide(self.lengths, now, out=np.ones_like(now), where=alive)
+        self.W *= scale.astype(self.W.dtype)
+        self.P *= scale[:, None]
+        self.G *= scale[:, None] * scale
+        self.H = self.H / scale[:, None]
+        self.numerator /= scale.astype(self.W.dtype)
+        self.weighted = self.weighted / scale[:, None]
+
+    def retreat(self, here: Point, highest: float) -> None:
+        """Go back towards ``here`` as far as it takes: lengths that are kept can make the best of steps too long."""
+        W, P = self.W, self.P
+        for share in (*0.5 ** np.arange(1, HALVINGS + 1), 0.0):
+            if self.objective <= highest:
+                return
+            self.W = here.W + W.dtype.type(share) * (W - here.W)
+            self.P = here.P + share * (P - here.P)
+            self.G = (self.W.T @ self.W).astype(np.float64)
+            self.H = here.H.copy()
+            descend(self.H, self.P, self.G, None, ROUNDS)
+            self.hold_lengths()
+            self._measure()
+
+
+def lengths(W: Array) -> Array:
+    found: Array = np.sqrt(np.einsum("ik,ik->k", W, W, dtype=np.float64))
+    return found
+
+
+def along_graph(W: Array, numerator: Array, gram: Array, graph: GraphTerm, growth: Array | None) -> Array:
+    """Accelerated steps towards min over W >= 0 of tr(W gram W') - 2 tr(W numerator') + alpha tr(W'LW)."""
+    bound = 2 * graph.degrees
+    here = ahead = W
+    momentum, first = 1.0, 0.0
+    for _ in range(GRAPH_STEPS):
+        target = graph.anchor(ahead, growth)
+        target += numerator
+        new = descended(ahead, target, gram, bound, 1)
+        step = new - here
+        if np.vdot(ahead - new, step) > 0:  # it turns back
+            momentum = 1.0
+        following = (1 + np.sqrt(1 + 4 * momentum**2)) / 2
+        here, ahead = new, np.maximum(new + W.dtype.type((momentum - 1) / following) * step, 0)
+        momentum = following
+        length = float(np.linalg.norm(step))
+        first = first or length
+        if length <= SMALLEST_STEP * first:
+            break
+    return here
+
+
+def descend_rows(
+    X_b: Matrix, W_b: Array, anchor_b: Array | None, bound_b: Array | None, weighted: Array, gram: Array
+) -> tuple[Array, Array, Array, Array]:
+    """The step for a block: W'X and W'W of the new W, this, and N; ``weighted`` is (rho*H)', ``gram`` is (rho*H)H'."""
+    numerator = narrow_product(X_b, weighted)
+    target = numerator if anchor_b is None else numerator + anchor_b
+    new = descended(W_b, target, gram, bound_b, ROUNDS)
+    return *gather(X_b, new), new, numerator
+
+
+def descended(W: Array, target: Array, gram: Array, bound: Array | None, rounds: int) -> Array:
+    """What :func:`descend` makes of rows."""
+    new = np.empty_like(W)
+    for rows in chunks(len(W), TILE):
+        F = np.array(W[rows].T, order="C")
+        descend(F, np.ascontiguousarray(target[rows].T), gram, None if bound is None else bound[rows], rounds)
+        new[rows] = F.T
+    return new
+
+
+def descend(F: Array, target: Array, gram: Array, bound: Array | None, rounds: int) -> None:
+    """Rounds over the rows r of F (k, m), in place, towards
+
+    min over F >= 0 of tr(F' gram F) - 2 tr(target' F) + sum_m bound_m ||f_m||^2.
+
+    A row that as good as nothing depends on stays as it is.
+    """
+    for part in chunks(F.shape[1], TILE):
+        descend_tile(F[:, part], target[:, part], gram, None if bound is None else bound[part], rounds)
+
+
+def descend_tile(F: Array, target: Array, gram: Array, bound: Array | None, rounds: int) -> None:
+    sizes = np.diag(gram)[:, None] if bound is None else np.diag(gram)[:, None] + bound
+    limits = np.finfo(sizes.dtype)
+    counts = sizes > max(limits.tiny, float(sizes.max()) * limits.eps**2)
+    inverse = np.divide(1, sizes, out=np.zeros_like(sizes), where=counts)
+    gradient, more = np.empty_like(F[0]), np.empty_like(F[0])
+    for _ in range(rounds):
+        for r, row in enumerate(F):
+            np.dot(gram[r], F, out=gradient)
+            gradient -= target[r]
+            if bound is not None:
+                np.multiply(bound, row, out=more)
+                gradient += more
+            gradient *= inverse[r]
+            row -= gradient
+            np.maximum(row, 0, out=row)
