@@ -23,10 +23,11 @@ from threadpoolctl import ThreadpoolController
 Array: TypeAlias = NDArray[Any]
 Matrix: TypeAlias = Any  # an Array or a scipy.sparse.csr_array, which has no types of its own
 
-# A dense block should stay in a core's share of the cache between its two products; a sparse one must
-# outweigh the (k, d) partial sum that each block hands back.
-DENSE_BLOCK_BYTES = 4 << 20
-SPARSE_BLOCK_BYTES = 32 << 20
+# A dense block should stay in the cache between its two products, and outweigh what it takes to hand it to a thread; a
+# sparse one must outweigh the (k, d) partial sum that each block hands back, so it has some values for each feature.
+DENSE_BLOCK_BYTES = 8 << 20
+SPARSE_BLOCK_VALUES = 1 << 16
+VALUES_PER_FEATURE = 8
 # OpenBLAS multiplies matrices with at most so many multiplications in all without repacking them first, which
 # takes longer than the narrow product itself (benchmarks/products.py).
 UNPACKED_PRODUCT = 1_000_000
@@ -119,7 +120,7 @@ def row_slices(X: Matrix, block_rows: int | None = None) -> list[slice]:
     """The rows of X in blocks of a size that is good to work on."""
     n, d = int(X.shape[0]), int(X.shape[1])
     if sparse.issparse(X):
-        size, target = X.nnz * (X.dtype.itemsize + X.indices.itemsize), SPARSE_BLOCK_BYTES
+        size, target = X.nnz, max(SPARSE_BLOCK_VALUES, VALUES_PER_FEATURE * d)
     else:
         size, target = n * d * X.dtype.itemsize, DENSE_BLOCK_BYTES
     blocks: int = max(1, math.ceil(size / target))
@@ -171,9 +172,9 @@ def block_moments(X_b: Matrix) -> tuple[Array, Array]:
 
 
 def times(source: BlockSource, right: Array) -> Array:
-    """X right, (n, r)."""
-    product = np.empty((source.shape[0], right.shape[1]))
-    for where, rows in source.map(narrow_product, shared=(right.astype(source.dtype),)):
+    """X right, (n, r), in the precision of ``right``."""
+    product = np.empty((source.shape[0], right.shape[1]), dtype=right.dtype)
+    for where, rows in source.map(narrow_product, shared=(right.astype(source.dtype, copy=False),)):
         product[where] = rows
     return product
 

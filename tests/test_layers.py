@@ -27,6 +27,8 @@ LAYERS = (
     ("readers",),
     ("journal",),
     ("container", "normalize", "storage"),
+    ("products",),
+    ("compiled",),
     ("blocks", "settings", "workers"),
     ("interrupts",),
     ("errors",),
@@ -39,6 +41,7 @@ CONFINED = {
     "PIL": ("features",),
     "matplotlib": ("plots",),
     "multiprocessing": ("workers",),
+    "numba": ("compiled",),
 }
 
 

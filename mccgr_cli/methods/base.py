@@ -12,9 +12,11 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from mccgr_cli.blocks import DENSE_BLOCK_BYTES, Array, BlockSource, Matrix, chunks
+from mccgr_cli.blocks import DENSE_BLOCK_BYTES, Array, BlockSource, Matrix, MemoryBlocks, chunks, times
+from mccgr_cli.products import Products, products_for
 
-# Edges of the graph that are looked at together when its term is summed edge by edge.
+# Samples of the graph whose neighbours are summed together, and edges when the term is summed edge by edge.
+NODE_BLOCK = 1 << 13
 EDGE_BLOCK = 1 << 16
 
 
@@ -58,11 +60,11 @@ class GraphTerm:
             self.alpha = self._strength * hold / joined if joined > 0 else 0.0
         self.adjacency = (self._plain * self.alpha).astype(self._dtype)
         self.degrees: Array = np.asarray(self.adjacency.sum(axis=1)).ravel()  # alpha u
+        self._rows = MemoryBlocks(self.adjacency, NODE_BLOCK)
 
     def pull(self, W: Array) -> Array:
         """alpha A W: where its neighbours draw each sample."""
-        product: Array = self.adjacency @ W
-        return product
+        return times(self._rows, W)
 
     def anchor(self, W: Array, growth: Array | None) -> Array:
         """alpha (A + U) W + growth*W: what draws W in a step with 2 alpha u in its denominator; ``growth`` is (k,)."""
@@ -188,6 +190,7 @@ class QuadraticUpdate(Update):
         super().__init__(problem, W, H)
         self.squares, self.loss, self.graph = problem.squares, problem.loss, problem.graph
         self.errors: Array = problem.squares  # until something is fitted
+        self.products = products_for(self.source, len(self.H))
         self.steps = 0
         self.P = np.zeros(self.H.shape)
         self.G = np.zeros((len(self.H), len(self.H)))
@@ -201,7 +204,7 @@ class QuadraticUpdate(Update):
         return self.loss.warming_up
 
     def start(self) -> Terms:
-        self.sweep(gather, (self.W,))
+        self.sweep(gather, (self.W,), (self.products,))
         self.errors = self._expanded_errors()
         self.loss.adapt(self.errors, 0)  # which errors must be exact depends on the bandwidth, and it on them
         if self.graph is not None:
@@ -234,13 +237,17 @@ class QuadraticUpdate(Update):
         into: tuple[Array, ...] = (),
     ) -> None:
         """The pass over X: ``kernel`` returns W_b'X_b and W_b'W_b of the new W_b, and rows to go ``into`` arrays."""
-        self.P.fill(0)
         self.G.fill(0)
+        P: Array | None = None
         for where, (P_b, G_b, *new) in self.source.map(kernel, rows, shared):
-            self.P += P_b
+            if P is None:
+                P = P_b if P_b.dtype == self.P.dtype else P_b.astype(self.P.dtype)  # in the order that products have
+            else:
+                P += P_b
             self.G += G_b
             for array, part in zip(into, new, strict=True):
                 array[where] = part
+        self.P[:] = P
 
     def _terms(self, before: float) -> Terms:
         data = self.loss.value(self.errors)
@@ -301,9 +308,9 @@ def relative_fall(before: float, after: float) -> float:
 # Block functions: at module level and with explicit arguments, so that they can be sent to other processes.
 
 
-def gather(X_b: Matrix, W_b: Array) -> tuple[Array, Array]:
+def gather(X_b: Matrix, W_b: Array, products: Products) -> tuple[Array, Array]:
     """What a pass leaves behind."""
-    return W_b.T @ X_b, W_b.T @ W_b
+    return products.cross(W_b, X_b), W_b.T @ W_b
 
 
 def residual_squares(X_b: Matrix, W_b: Array, basis: Array, columns: Array) -> Array:

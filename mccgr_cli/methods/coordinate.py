@@ -18,8 +18,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mccgr_cli.blocks import Array, Matrix, chunks, narrow_product
+from mccgr_cli.blocks import Array, Matrix, chunks
 from mccgr_cli.methods.base import GraphTerm, Problem, QuadraticUpdate, gather
+from mccgr_cli.products import Products
 
 # Rounds over the components for each pass over X: they work on small matrices.
 ROUNDS = 10
@@ -118,7 +119,7 @@ class CoordinateUpdate(QuadraticUpdate):
     def pass_over(self, W: Array, anchor: Array | None, bound: Array | None, weighted: Array, gram: Array) -> None:
         self.W, self.numerator, self.weighted = np.empty_like(W), np.empty_like(W), weighted
         self.P, self.G = np.empty_like(self.P), np.empty_like(self.G)
-        shared = (np.ascontiguousarray(weighted.T, dtype=W.dtype), gram)
+        shared = (np.ascontiguousarray(weighted.T, dtype=W.dtype), gram, self.products)
         self.sweep(descend_rows, (W, anchor, bound), shared, into=(self.W, self.numerator))
 
     def choose_basis(self, *candidates: Array) -> None:
@@ -196,13 +197,19 @@ def along_graph(W: Array, numerator: Array, gram: Array, graph: GraphTerm, growt
 
 
 def descend_rows(
-    X_b: Matrix, W_b: Array, anchor_b: Array | None, bound_b: Array | None, weighted: Array, gram: Array
+    X_b: Matrix,
+    W_b: Array,
+    anchor_b: Array | None,
+    bound_b: Array | None,
+    weighted: Array,
+    gram: Array,
+    products: Products,
 ) -> tuple[Array, Array, Array, Array]:
     """The step for a block: W'X and W'W of the new W, this, and N; ``weighted`` is (rho*H)', ``gram`` is (rho*H)H'."""
-    numerator = narrow_product(X_b, weighted)
+    numerator = products.narrow(X_b, weighted)
     target = numerator if anchor_b is None else numerator + anchor_b
     new = descended(W_b, target, gram, bound_b, ROUNDS)
-    return *gather(X_b, new), new, numerator
+    return *gather(X_b, new, products), new, numerator
 
 
 def descended(W: Array, target: Array, gram: Array, bound: Array | None, rounds: int) -> Array:

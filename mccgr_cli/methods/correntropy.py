@@ -18,8 +18,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from mccgr_cli.blocks import Array, Matrix, narrow_product
+from mccgr_cli.blocks import Array, Matrix
 from mccgr_cli.methods.base import AlternatingUpdate, Loss, gather, quotient
+from mccgr_cli.products import Products
 
 # A bandwidth that moved by less than this in one iteration, after so many iterations, has settled.
 SETTLED = 1e-3
@@ -120,20 +121,30 @@ class MultiplicativeUpdate(AlternatingUpdate):
     def improve_coefficients(self, rho: Array) -> None:
         weighted = rho * self.H
         dtype = self.source.dtype
-        shared = (np.ascontiguousarray(weighted.T, dtype=dtype), (weighted @ self.H.T).astype(dtype))
+        shared = (np.ascontiguousarray(weighted.T, dtype=dtype), (weighted @ self.H.T).astype(dtype), self.products)
         degrees = None if self.graph is None else self.graph.degrees
         self.sweep(multiply_rows, (self.W, self.pull, degrees), shared, into=(self.W,))
 
 
 def multiply_rows(
-    X_b: Matrix, W_b: Array, pull_b: Array | None, degrees_b: Array | None, weighted: Array, gram: Array
+    X_b: Matrix,
+    W_b: Array,
+    pull_b: Array | None,
+    degrees_b: Array | None,
+    weighted: Array,
+    gram: Array,
+    products: Products,
 ) -> tuple[Array, Array, Array]:
     """The step for a block of W, with its W'X and W'W; ``weighted`` is (rho*H)', ``gram`` is (rho*H)H'."""
-    numerator = narrow_product(X_b, weighted)
+    kernels = products.kernels(X_b)
+    if kernels is not None:
+        P_b, new = kernels.multiplicative_step(X_b, W_b, pull_b, degrees_b, weighted, gram)
+        return P_b, new.T @ new, new
+    numerator = products.narrow(X_b, weighted)
     denominator = W_b @ gram
     if pull_b is not None and degrees_b is not None:
         numerator += pull_b
         denominator += degrees_b[:, None] * W_b
     new = quotient(numerator, denominator)
     new *= W_b
-    return *gather(X_b, new), new
+    return *gather(X_b, new, products), new

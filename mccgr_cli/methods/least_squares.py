@@ -12,8 +12,9 @@ from __future__ import annotations
 import numpy as np
 from scipy.optimize import nnls
 
-from mccgr_cli.blocks import Array, BlockSource, Matrix, narrow_product, times
+from mccgr_cli.blocks import Array, BlockSource, Matrix, times
 from mccgr_cli.methods.base import AlternatingUpdate, Problem, Terms, gather
+from mccgr_cli.products import Products
 
 # Lin's settings: how far the gradient must fall in a subproblem, the factor of the step search, the share of
 # the predicted decrease that must be reached, and the limits on both loops.
@@ -45,14 +46,14 @@ class ConstrainedLeastSquaresUpdate(AlternatingUpdate):
         ridge = max(self.ridge, len(gram) * np.finfo(float).eps)  # else a dependent basis has no solution
         gram[np.diag_indices_from(gram)] += ridge * level if level > 0 else 1.0
         solver = np.linalg.solve(gram, self.H).T  # (d, k)
-        shared = (np.ascontiguousarray(solver, dtype=self.source.dtype),)
+        shared = (np.ascontiguousarray(solver, dtype=self.source.dtype), self.products)
         self.sweep(regress_rows, (), shared, into=(self.W,))
 
 
-def regress_rows(X_b: Matrix, solver: Array) -> tuple[Array, Array, Array]:
-    new = narrow_product(X_b, solver)
+def regress_rows(X_b: Matrix, solver: Array, products: Products) -> tuple[Array, Array, Array]:
+    new = products.narrow(X_b, solver)
     np.maximum(new, 0, out=new)
-    return *gather(X_b, new), new
+    return *gather(X_b, new, products), new
 
 
 class ProjectedGradientUpdate(AlternatingUpdate):
@@ -80,7 +81,7 @@ class ProjectedGradientUpdate(AlternatingUpdate):
         self.W = new.astype(self.source.dtype)
         if steps == 0:
             self._tolerance_W *= STEP_FACTOR
-        self.sweep(gather, (self.W,))
+        self.sweep(gather, (self.W,), (self.products,))
 
 
 def project_to_minimum(target: Array, gram: Array, start: Array, tolerance: float) -> tuple[Array, int]:
