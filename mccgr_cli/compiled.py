@@ -41,6 +41,18 @@ def multiplicative_step(X: Any, W: Any, pull: Any, degrees: Any, right: Any, gra
     return sums[:k], new[:, :k]
 
 
+def descended(W: Any, target: Any, gram: Any, bound: Any, rounds: int) -> Any:
+    """The same as in methods/coordinate.py, for rows."""
+    own = np.diag(gram)
+    k = round_up(len(own))
+    others = padded(gram - np.diag(own), k, k)
+    if bound is None:
+        bound = np.zeros(len(W), dtype=W.dtype)
+    limits = np.finfo(W.dtype)
+    smallest = max(limits.tiny, (float(own.max()) + float(bound.max(initial=0))) * limits.eps**2)
+    return descend_rows(W, target, own, others, bound, rounds, W.dtype.type(smallest))
+
+
 def padded(F: Any, rows: int, columns: int) -> Any:
     """F with zeros behind it, C-contiguous; as it is where that is no change."""
     if F.shape == (rows, columns) and F.flags.c_contiguous:
@@ -94,6 +106,43 @@ def multiply_rows(X, W, pull, degrees, basis, gram, tiny, largest):  # type: ign
                 new[i + r, c] = w[c] * min((numerator[c] + tiny) / (denominator[c] + tiny), largest)
         gather_tile(tile, new[i : i + 5], sums)
     return sums, new
+
+
+@compiled
+def descend_rows(W, target, own, others, bound, rounds, smallest):  # type: ignore[no-untyped-def]
+    n, k = W.shape
+    new = np.empty((n, k), dtype=W.dtype)
+    # Some rows at a time, side by side: vectors go across them.
+    side = 256
+    F, goal = np.zeros((len(others), side), W.dtype), np.zeros((k, side), W.dtype)
+    inverse, rest = np.zeros((k, side), W.dtype), np.zeros(side, W.dtype)
+    zero, one = W.dtype.type(0), W.dtype.type(1)
+    for i in range(0, n, side):
+        m = min(side, n - i)
+        bounded = zero
+        for j in range(m):
+            bounded = max(bounded, bound[i + j])
+            for r in range(k):
+                inverse[r, j] = one / max(own[r] + bound[i + j], smallest)
+                F[r, j], goal[r, j] = W[i + j, r], target[i + j, r] * inverse[r, j]
+        for _ in range(rounds):
+            for r in range(k):
+                if own[r] + bounded <= smallest:
+                    continue
+                rest[:] = zero
+                for q in range(0, len(others), 5):
+                    f0, f1, f2, f3, f4 = F[q], F[q + 1], F[q + 2], F[q + 3], F[q + 4]
+                    w = others[r, q : q + 5]
+                    w0, w1, w2, w3, w4 = w[0], w[1], w[2], w[3], w[4]
+                    for j in range(side):
+                        rest[j] += w0 * f0[j] + w1 * f1[j] + w2 * f2[j] + w3 * f3[j] + w4 * f4[j]
+                row, to, scale = F[r], goal[r], inverse[r]
+                for j in range(side):
+                    row[j] = max(to[j] - scale[j] * rest[j], zero)
+        for j in range(m):
+            for r in range(k):
+                new[i + j, r] = F[r, j]
+    return new
 
 
 @part

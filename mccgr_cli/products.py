@@ -12,9 +12,9 @@ from scipy import sparse
 
 from mccgr_cli.blocks import Array, BlockSource, Matrix, narrow_product
 
-# Compiled products pay for dense matrices of this size at least (loading them takes some tenths of a second), and up
-# to so many components (benchmarks/products.py).
-COMPILED_BYTES = 64 << 20
+# Compiled code pays for matrices of this size at least (loading it takes some tenths of a second), and its products for
+# dense ones up to so many components (python -m benchmarks.products).
+COMPILED_BYTES = 32 << 20
 COMPILED_COMPONENTS = 10
 
 
@@ -26,19 +26,25 @@ class Products:
 
     def narrow(self, X_b: Matrix, right: Array) -> Array:
         """X_b right for a right (d, k)."""
-        kernels = self.kernels(X_b)
+        kernels = self.kernels(X_b, right.shape[1])
         product: Array = narrow_product(X_b, right) if kernels is None else kernels.narrow_product(X_b, right)
         return product
 
     def cross(self, left_b: Array, X_b: Matrix) -> Array:
         """left_b'X_b for a left_b (rows, k)."""
-        kernels = self.kernels(X_b)
+        kernels = self.kernels(X_b, left_b.shape[1])
         product: Array = left_b.T @ X_b if kernels is None else kernels.cross_product(left_b, X_b)
         return product
 
-    def kernels(self, X_b: Matrix) -> Any:
-        """The module of compiled code, where it serves."""
-        if not self.compiled or sparse.issparse(X_b) or not X_b.flags.c_contiguous or not has_numba():
+    def kernels(self, X_b: Matrix, k: int) -> Any:
+        """The module of compiled code, where it is faster for products with k components."""
+        if k > COMPILED_COMPONENTS or sparse.issparse(X_b) or not X_b.flags.c_contiguous:
+            return None
+        return self.module()
+
+    def module(self) -> Any:
+        """The module of compiled code, where it is used at all."""
+        if not self.compiled or not has_numba():
             return None
         from mccgr_cli import compiled
 
@@ -50,6 +56,5 @@ def has_numba() -> bool:
     return find_spec("numba") is not None
 
 
-def products_for(source: BlockSource, k: int) -> Products:
-    large = float(np.prod(source.shape, dtype=float)) * source.dtype.itemsize >= COMPILED_BYTES
-    return Products(compiled=large and k <= COMPILED_COMPONENTS)
+def products_for(source: BlockSource) -> Products:
+    return Products(float(np.prod(source.shape, dtype=float)) * source.dtype.itemsize >= COMPILED_BYTES)

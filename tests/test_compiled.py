@@ -9,6 +9,7 @@ from conftest import paper, paper_graph, planted, relative_gap
 from mccgr_cli import products
 from mccgr_cli.blocks import MemoryBlocks
 from mccgr_cli.graph import build_graph
+from mccgr_cli.methods import coordinate
 from mccgr_cli.solver import solve
 
 compiled = pytest.importorskip("mccgr_cli.compiled", reason="numba is not installed")
@@ -56,7 +57,7 @@ def test_whole_runs_agree_with_blas(monkeypatch, method, solver):
     by_blas = solve(MemoryBlocks(X, 13), settings, A)
     used = []
     monkeypatch.setattr(products, "COMPILED_BYTES", 0)
-    monkeypatch.setattr(products.Products, "kernels", lambda self, X_b: used.append(self.compiled) or compiled)
+    monkeypatch.setattr(products.Products, "module", lambda self: used.append(self.compiled) or compiled)
     ours = solve(MemoryBlocks(X, 13), settings, A)
     assert all(used)
     assert used
@@ -64,8 +65,22 @@ def test_whole_runs_agree_with_blas(monkeypatch, method, solver):
     assert relative_gap(ours.H, by_blas.H) < 1e-9
 
 
+@pytest.mark.parametrize("bounded", [False, True])
+@pytest.mark.parametrize("rows", [1, 16, 300])
+def test_rounds_over_components(rng_and_tolerance, rows, bounded):
+    random, tolerance = rng_and_tolerance
+    W, basis = random(rows, 6), random(6, 20)
+    gram = basis @ basis.T
+    gram[2] = gram[:, 2] = 0  # a component that explains nothing
+    target, bound = random(rows, 6) @ gram, random(rows) if bounded else None
+    ours = compiled.descended(W, target, gram, bound, 3)
+    plain = coordinate.descended(W, target, gram, bound, 3, products.Products())
+    np.testing.assert_allclose(ours, plain, atol=tolerance)
+
+
 def test_small_matrices_and_many_components_do_not_load_them():
-    small, large = MemoryBlocks(np.ones((10, 10))), MemoryBlocks(np.ones((9000, 1000), dtype=np.float64))
-    assert not products.products_for(small, 3).compiled
-    assert products.products_for(large, 3).compiled
-    assert not products.products_for(large, 30).compiled
+    small, large = MemoryBlocks(np.ones((10, 10))), MemoryBlocks(np.ones((9000, 1000)))
+    block = np.ones((10, 10))
+    assert products.products_for(small).kernels(block, 3) is None
+    assert products.products_for(large).kernels(block, 3) is compiled
+    assert products.products_for(large).kernels(block, 30) is None

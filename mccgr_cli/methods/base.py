@@ -16,7 +16,7 @@ from mccgr_cli.blocks import DENSE_BLOCK_BYTES, Array, BlockSource, Matrix, Memo
 from mccgr_cli.products import Products, products_for
 
 # Samples of the graph whose neighbours are summed together, and edges when the term is summed edge by edge.
-NODE_BLOCK = 1 << 13
+NODE_BLOCK = 1 << 12
 EDGE_BLOCK = 1 << 16
 
 
@@ -60,11 +60,11 @@ class GraphTerm:
             self.alpha = self._strength * hold / joined if joined > 0 else 0.0
         self.adjacency = (self._plain * self.alpha).astype(self._dtype)
         self.degrees: Array = np.asarray(self.adjacency.sum(axis=1)).ravel()  # alpha u
-        self._rows = MemoryBlocks(self.adjacency, NODE_BLOCK)
+        self.rows = MemoryBlocks(self.adjacency, NODE_BLOCK)
 
     def pull(self, W: Array) -> Array:
         """alpha A W: where its neighbours draw each sample."""
-        return times(self._rows, W)
+        return times(self.rows, W)
 
     def anchor(self, W: Array, growth: Array | None) -> Array:
         """alpha (A + U) W + growth*W: what draws W in a step with 2 alpha u in its denominator; ``growth`` is (k,)."""
@@ -190,7 +190,7 @@ class QuadraticUpdate(Update):
         super().__init__(problem, W, H)
         self.squares, self.loss, self.graph = problem.squares, problem.loss, problem.graph
         self.errors: Array = problem.squares  # until something is fitted
-        self.products = products_for(self.source, len(self.H))
+        self.products = products_for(self.source)
         self.steps = 0
         self.P = np.zeros(self.H.shape)
         self.G = np.zeros((len(self.H), len(self.H)))

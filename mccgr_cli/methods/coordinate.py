@@ -22,8 +22,9 @@ from mccgr_cli.blocks import Array, Matrix, chunks
 from mccgr_cli.methods.base import GraphTerm, Problem, QuadraticUpdate, gather
 from mccgr_cli.products import Products
 
-# Rounds over the components for each pass over X: they work on small matrices.
+# Rounds over the components for each pass over X: they work on small matrices. Fewer do where they come this near.
 ROUNDS = 10
+NEAR = 0.1
 # Steps along the graph between two passes, and the share of the first one's length below which they end.
 GRAPH_STEPS = 10
 SMALLEST_STEP = 0.1
@@ -31,7 +32,7 @@ SMALLEST_STEP = 0.1
 FIRST, GROWTH, LIMIT_GROWTH, SHRINKAGE = 0.5, 1.05, 1.01, 1.5
 HALVINGS = 10  # of a step for W that goes too far
 ROUNDING = 100  # units in the last place by which an objective may rise unnoticed
-TILE = 2048  # columns that are worked on together: with them a tile stays in the cache
+TILE = 4096  # columns that are worked on together: with them a tile stays in the cache
 
 
 @dataclass(frozen=True)
@@ -109,7 +110,7 @@ class CoordinateUpdate(QuadraticUpdate):
             growth = self.growth_to_make_up_for(here)
             if previous is not None:
                 expected = self.numerator + here.W @ (further @ (weighted - self.weighted).T).astype(W.dtype)
-                W = along_graph(W, expected, gram, self.graph, growth)
+                W = along_graph(W, expected, gram, self.graph, growth, self.products)
             anchor, bound = self.graph.anchor(W, growth), 2 * self.graph.degrees
         self.pass_over(W, anchor, bound, weighted, gram)
         self.choose_basis(further, H)
@@ -119,7 +120,7 @@ class CoordinateUpdate(QuadraticUpdate):
     def pass_over(self, W: Array, anchor: Array | None, bound: Array | None, weighted: Array, gram: Array) -> None:
         self.W, self.numerator, self.weighted = np.empty_like(W), np.empty_like(W), weighted
         self.P, self.G = np.empty_like(self.P), np.empty_like(self.G)
-        shared = (np.ascontiguousarray(weighted.T, dtype=W.dtype), gram, self.products)
+        shared = (np.ascontiguousarray(weighted.T, dtype=W.dtype), gram, rounds_for(gram, bound), self.products)
         self.sweep(descend_rows, (W, anchor, bound), shared, into=(self.W, self.numerator))
 
     def choose_basis(self, *candidates: Array) -> None:
@@ -174,26 +175,52 @@ def lengths(W: Array) -> Array:
     return found
 
 
-def along_graph(W: Array, numerator: Array, gram: Array, graph: GraphTerm, growth: Array | None) -> Array:
+def along_graph(
+    W: Array, numerator: Array, gram: Array, graph: GraphTerm, growth: Array | None, products: Products
+) -> Array:
     """Accelerated steps towards min over W >= 0 of tr(W gram W') - 2 tr(W numerator') + alpha tr(W'LW)."""
-    bound = 2 * graph.degrees
-    here = ahead = W
+    here, ahead = W, W
     momentum, first = 1.0, 0.0
     for _ in range(GRAPH_STEPS):
-        target = graph.anchor(ahead, growth)
-        target += numerator
-        new = descended(ahead, target, gram, bound, 1)
-        step = new - here
-        if np.vdot(ahead - new, step) > 0:  # it turns back
+        new = np.empty_like(W)
+        turning = squares = 0.0
+        rows = (ahead, here, numerator, graph.degrees)
+        for where, found in graph.rows.map(step_along, rows, (ahead, gram, growth, products)):
+            new[where] = found[0]
+            turning += found[1]
+            squares += found[2]
+        if turning > 0:  # it goes back
             momentum = 1.0
         following = (1 + np.sqrt(1 + 4 * momentum**2)) / 2
-        here, ahead = new, np.maximum(new + W.dtype.type((momentum - 1) / following) * step, 0)
-        momentum = following
-        length = float(np.linalg.norm(step))
-        first = first or length
-        if length <= SMALLEST_STEP * first:
+        ahead = new - here
+        ahead *= W.dtype.type((momentum - 1) / following)
+        ahead += new
+        np.maximum(ahead, 0, out=ahead)
+        here, momentum = new, following
+        first = first or squares
+        if squares <= SMALLEST_STEP**2 * first:
             break
     return here
+
+
+def step_along(
+    A_b: Matrix,
+    ahead_b: Array,
+    here_b: Array,
+    numerator_b: Array,
+    degrees_b: Array,
+    ahead: Array,
+    gram: Array,
+    growth: Array | None,
+    products: Products,
+) -> tuple[Array, float, float]:
+    """The step for some samples, how far it goes back on the one before, and the square of its length."""
+    target = A_b @ ahead
+    target += (degrees_b[:, None] if growth is None else degrees_b[:, None] + growth) * ahead_b
+    target += numerator_b
+    new = descended(ahead_b, target, gram, 2 * degrees_b, 1, products)
+    step = new - here_b
+    return new, float(np.vdot(ahead_b - new, step)), float(np.vdot(step, step))
 
 
 def descend_rows(
@@ -203,17 +230,31 @@ def descend_rows(
     bound_b: Array | None,
     weighted: Array,
     gram: Array,
+    rounds: int,
     products: Products,
 ) -> tuple[Array, Array, Array, Array]:
     """The step for a block: W'X and W'W of the new W, this, and N; ``weighted`` is (rho*H)', ``gram`` is (rho*H)H'."""
     numerator = products.narrow(X_b, weighted)
     target = numerator if anchor_b is None else numerator + anchor_b
-    new = descended(W_b, target, gram, bound_b, ROUNDS)
+    new = descended(W_b, target, gram, bound_b, rounds, products)
     return *gather(X_b, new, products), new, numerator
 
 
-def descended(W: Array, target: Array, gram: Array, bound: Array | None, rounds: int) -> Array:
+def rounds_for(gram: Array, bound: Array | None) -> int:
+    """How many it takes: a round leaves of an error what components tell of each other beside what binds them."""
+    if bound is None:
+        return ROUNDS
+    own = np.diag(gram)
+    left = float(((gram.sum(axis=1) - own) / np.maximum(own + bound.mean(), np.finfo(gram.dtype).tiny)).max())
+    return ROUNDS if left >= 1 else int(np.clip(np.ceil(np.log(NEAR) / np.log(max(left, NEAR))), 1, ROUNDS))
+
+
+def descended(W: Array, target: Array, gram: Array, bound: Array | None, rounds: int, products: Products) -> Array:
     """What :func:`descend` makes of rows."""
+    kernels = products.module()
+    if kernels is not None:  # many short calls of numpy from several threads would wait for each other
+        compiled: Array = kernels.descended(W, target, gram, bound, rounds)
+        return compiled
     new = np.empty_like(W)
     for rows in chunks(len(W), TILE):
         F = np.array(W[rows].T, order="C")
@@ -234,18 +275,21 @@ def descend(F: Array, target: Array, gram: Array, bound: Array | None, rounds: i
 
 
 def descend_tile(F: Array, target: Array, gram: Array, bound: Array | None, rounds: int) -> None:
-    sizes = np.diag(gram)[:, None] if bound is None else np.diag(gram)[:, None] + bound
+    own = np.diag(gram)
+    others = gram - np.diag(own)
+    sizes = own[:, None] if bound is None else own[:, None] + bound
     limits = np.finfo(sizes.dtype)
-    counts = sizes > max(limits.tiny, float(sizes.max()) * limits.eps**2)
-    inverse = np.divide(1, sizes, out=np.zeros_like(sizes), where=counts)
-    gradient, more = np.empty_like(F[0]), np.empty_like(F[0])
+    smallest = max(limits.tiny, float(sizes.max()) * limits.eps**2)
+    inverse = 1 / np.maximum(sizes, smallest)
+    target = target * inverse
+    if bound is None:
+        others *= inverse
+    rest = np.empty_like(F[0])
+    moving = np.flatnonzero(sizes.max(axis=1) > smallest)
     for _ in range(rounds):
-        for r, row in enumerate(F):
-            np.dot(gram[r], F, out=gradient)
-            gradient -= target[r]
+        for r in moving:
+            np.dot(others[r], F, out=rest)
             if bound is not None:
-                np.multiply(bound, row, out=more)
-                gradient += more
-            gradient *= inverse[r]
-            row -= gradient
-            np.maximum(row, 0, out=row)
+                rest *= inverse[r]
+            np.subtract(target[r], rest, out=rest)
+            np.maximum(rest, 0, out=F[r])

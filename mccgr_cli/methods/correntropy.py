@@ -136,7 +136,7 @@ def multiply_rows(
     products: Products,
 ) -> tuple[Array, Array, Array]:
     """The step for a block of W, with its W'X and W'W; ``weighted`` is (rho*H)', ``gram`` is (rho*H)H'."""
-    kernels = products.kernels(X_b)
+    kernels = products.kernels(X_b, W_b.shape[1])
     if kernels is not None:
         P_b, new = kernels.multiplicative_step(X_b, W_b, pull_b, degrees_b, weighted, gram)
         return P_b, new.T @ new, new

@@ -1,0 +1,43 @@
+"""What the benchmarks of speed work on: matrices that are made here, and real ones from a folder."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from mccgr_cli import stages
+from mccgr_cli.blocks import Array, Matrix, MemoryBlocks, moments
+from mccgr_cli.initialize import random_start
+from mccgr_cli.readers import load
+
+
+def planted(samples: int, features: int, k: int, dtype: str = "float64") -> Array:
+    """k parts, of which samples have few, under noise that multiplies."""
+    rng = np.random.default_rng(0)
+    X = rng.gamma(0.5, 1.0, (samples, k)) @ rng.gamma(0.5, 1.0, (k, features))
+    X *= rng.random((samples, features)) + 0.5
+    return X.astype(dtype, copy=False)
+
+
+def stored(folder: Path, name: str, how: str, dtype: str = "float64") -> Matrix:
+    return stages.prepare(load(str(folder / name)), how, dtype)
+
+
+def random_graph(samples: int, neighbors: int, seed: int = 0) -> Any:
+    """Neighbours drawn at random: the hardest case for the cache."""
+    rng = np.random.default_rng(seed)
+    rows = np.repeat(np.arange(samples), neighbors)
+    directed = sparse.csr_array((np.ones(len(rows)), (rows, rng.integers(0, samples, len(rows)))))
+    directed.setdiag(0)
+    A = (directed + directed.T).tocsr()
+    A.eliminate_zeros()
+    A.data[:] = 1
+    return A
+
+
+def start(X: Matrix, k: int, seed: int = 0) -> tuple[Array, Array]:
+    source = MemoryBlocks(X)
+    return random_start(source, k, moments(source).mean, np.random.default_rng(seed))

@@ -1,0 +1,68 @@
+"""How the benchmarks take time: in turn, warm, medians; and what the machine could do at best."""
+
+from __future__ import annotations
+
+import platform
+import statistics
+import time
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+import scipy
+import sklearn
+from threadpoolctl import threadpool_info
+
+
+def seconds(action: Callable[[], Any]) -> float:
+    began = time.perf_counter()
+    action()
+    return time.perf_counter() - began
+
+
+def in_turn(actions: Mapping[str, Callable[[], float]], repeats: int) -> dict[str, float]:
+    """The median of what each action returns; by turns, so that whatever else the machine does hits all of them."""
+    taken: dict[str, list[float]] = {name: [] for name in actions}
+    for _ in range(repeats):
+        for name, action in actions.items():
+            taken[name].append(action())
+    return {name: statistics.median(values) for name, values in taken.items()}
+
+
+def threads() -> int:
+    return max([1, *(int(pool["num_threads"]) for pool in threadpool_info())])
+
+
+def peak_flops(dtype: Any, size: int = 3000) -> float:
+    """Of a large square product, with all threads: operations a second."""
+    A = np.random.default_rng(0).random((size, size)).astype(dtype)
+    A @ A
+    return float(2 * size**3 / min(seconds(lambda: A @ A) for _ in range(5)))
+
+
+def bandwidth(bytes_: int = 400 << 20) -> float:
+    """Of reading memory with all threads: bytes a second."""
+    numbers = np.ones(bytes_ // 8)
+    parts = np.array_split(numbers, threads())
+    with ThreadPoolExecutor(threads()) as pool:
+        return float(bytes_ / min(seconds(lambda: list(pool.map(np.max, parts))) for _ in range(7)))
+
+
+def roofline(samples: int, features: int, k: int, dtype: Any) -> float:
+    """The least time for a pass over a dense X with its two products: by arithmetic or by memory, whichever is more."""
+    arithmetic = 4 * samples * features * k / peak_flops(dtype)
+    return max(arithmetic, float(samples * features * np.dtype(dtype).itemsize) / bandwidth())
+
+
+def machine() -> str:
+    blas = ", ".join(sorted({f"{pool['internal_api']} {pool['version']}" for pool in threadpool_info()}))
+    versions = f"Python {platform.python_version()}, numpy {np.__version__}, scipy {scipy.__version__}"
+    return f"{platform.machine()}, {threads()} threads, {versions}, scikit-learn {sklearn.__version__}, {blas}"
+
+
+def table(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
+    """Markdown."""
+    lines = [f"| {' | '.join(columns)} |", "|---" * len(columns) + "|"]
+    lines += [f"| {' | '.join(str(cell) for cell in row)} |" for row in rows]
+    return "\n".join(lines)
