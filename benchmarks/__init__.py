@@ -1,0 +1,1 @@
+"""Measurements: of speed (``python -m benchmarks``) and of quality (the scripts that docs/REPRODUCTION.md names)."""

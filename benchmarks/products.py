@@ -1,9 +1,10 @@
 """How long BLAS takes for the two narrow products of a pass over X, by the number of rows that it gets at once.
 
-    python benchmarks/products.py [--samples 50000] [--features 1000] [--k 10]
+    python -m benchmarks.products [--samples 50000] [--features 1000] [--k 10]
 
 One thread; the best of five. ``XM`` is X (n, d) times M (d, k), ``W'X`` is W' (k, n) times X; the last line is what
-the same number of multiplications takes in a large square product. Where XM is fast for few rows only, BLAS has a
+the same number of multiplications takes in a large square product, and the line before it what our compiled code
+takes, if numba is there. Where XM is fast for few rows only, BLAS has a
 path for small products that does not repack X, which is why ``mccgr_cli.blocks.narrow_product`` cuts it up.
 """
 
@@ -12,8 +13,10 @@ from __future__ import annotations
 import argparse
 
 import numpy as np
-from iteration import seconds
 from threadpoolctl import threadpool_limits
+
+from benchmarks.timing import seconds
+from mccgr_cli.products import has_numba
 
 WX = "W'X"
 
@@ -35,6 +38,18 @@ def main() -> None:
             forward = min(seconds(lambda: [X[part] @ M for part in parts]) for _ in range(5))  # noqa: B023
             backward = min(seconds(lambda: [W[part].T @ X[part] for part in parts]) for _ in range(5))  # noqa: B023
             print(f"{rows:6}{forward:8.4f}s{backward:8.4f}s")
+        if has_numba():
+            from mccgr_cli import compiled
+
+            parts = [slice(first, first + 1000) for first in range(0, n, 1000)]
+            forward, backward = (
+                min(seconds(lambda: [product(part) for part in parts]) for _ in range(5))  # noqa: B023
+                for product in (
+                    lambda part: compiled.narrow_product(X[part], M),  # noqa: B023
+                    lambda part: compiled.cross_product(W[part], X[part]),  # noqa: B023
+                )
+            )
+            print(f"{'ours':>6}{forward:8.4f}s{backward:8.4f}s")
         square = rng.random((2000, 2000), dtype=dtype)
         peak = 2 * 2000**3 / min(seconds(lambda: square @ square) for _ in range(5))  # noqa: B023
         print(f"{'peak':>6}{2 * n * d * k / peak:8.4f}s{2 * n * d * k / peak:8.4f}s")

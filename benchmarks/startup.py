@@ -1,6 +1,6 @@
 """How long ``mccgr --help`` takes beside ``python -c "import click"``: the least of many, and their ratio.
 
-python benchmarks/startup.py
+python -m benchmarks.startup
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 import subprocess
 import sys
 
-from iteration import seconds
+from benchmarks.timing import seconds
 
 
 def fastest(*arguments: str) -> float:

@@ -29,7 +29,7 @@ DENSE_BLOCK_BYTES = 8 << 20
 SPARSE_BLOCK_VALUES = 1 << 16
 VALUES_PER_FEATURE = 8
 # OpenBLAS multiplies matrices with at most so many multiplications in all without repacking them first, which
-# takes longer than the narrow product itself (benchmarks/products.py).
+# takes longer than the narrow product itself (python -m benchmarks.products).
 UNPACKED_PRODUCT = 1_000_000
 
 

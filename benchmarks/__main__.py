@@ -1,0 +1,46 @@
+"""All tables of docs/PERFORMANCE.md, or some of them.
+
+    python -m benchmarks [iteration objective precision neighbours growth small solvers] [--data DATA] [--figures DIR]
+
+DATA holds matrices/COIL20.mat and matrices/TDT2.mat, and caltech101/ with pictures; what needs them is left out
+without. Everything is timed beside its peers in the same run: run it while nothing else does. About 25 minutes.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from benchmarks import growth, iteration, neighbours, objective, precision, small, solvers
+from benchmarks.timing import machine
+
+
+def main() -> None:
+    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options.add_argument("parts", nargs="*")
+    options.add_argument("--data", type=Path)
+    options.add_argument("--figures", type=Path, help="where the figure of the growth goes")
+    given = options.parse_args()
+    matrices = [] if given.data is None else ["--data", str(given.data / "matrices")]
+    pictures = [] if given.data is None else ["--images", str(given.data / "caltech101")]
+    figures = [] if given.figures is None else ["--figure", str(given.figures / "growth.svg")]
+    parts = {
+        "iteration": lambda: iteration.main([]),
+        "objective": lambda: objective.main(matrices),
+        "precision": lambda: precision.main(matrices),
+        "neighbours": lambda: neighbours.main(pictures),
+        "growth": lambda: growth.main(figures),
+        "small": lambda: small.main([]),
+        "solvers": lambda: solvers.main(matrices),
+    }
+    unknown = set(given.parts) - set(parts)
+    if unknown:
+        options.error(f"no such part: {', '.join(sorted(unknown))}")
+    print(machine(), flush=True)
+    for name in given.parts or parts:
+        print(f"\n## {name}\n", flush=True)
+        parts[name]()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,71 @@
+"""Single beside double precision: time per iteration, and the NMI on COIL-20.
+
+python -m benchmarks.precision [--data matrices/] [--seeds 3]
+"""
+
+from __future__ import annotations
+
+import argparse
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks.iteration import per_step
+from benchmarks.problems import random_graph
+from benchmarks.timing import in_turn, table
+from mccgr_cli import stages
+from mccgr_cli.blocks import MemoryBlocks, moments
+from mccgr_cli.clustering import kmeans
+from mccgr_cli.metrics import evaluate
+from mccgr_cli.readers import load
+from mccgr_cli.settings import NORMALIZATION, GraphSettings, Settings, by_preset
+from mccgr_cli.solver import make_update
+
+SIZES = ((50_000, 1_000, 10), (50_000, 1_000, 20), (20_000, 1_000, 2))
+
+
+def update_of(n: int, d: int, k: int, dtype: Any) -> Any:
+    rng = np.random.default_rng(0)
+    source = MemoryBlocks(rng.random((n, d), dtype=dtype))
+    W, H = rng.random((n, k)).astype(dtype), rng.random((k, d)).astype(dtype)
+    settings = by_preset("paper", Settings, k=k, alpha=1.0, tolerance=0)
+    update = make_update(source, settings, random_graph(n, 5), moments(source), W, H)
+    update.start()
+    return update
+
+
+def nmi(path: Path, dtype: str, seeds: int) -> float:
+    """Of the clusters that the defaults find."""
+    scores = []
+    for seed in range(seeds):
+        matrix = load(str(path))
+        labels = [str(label) for label in matrix.contents["labels"]]
+        X = stages.prepare(matrix, NORMALIZATION, dtype)
+        settings = Settings(k=len(set(labels)), seed=seed)
+        factors = stages.factorize(X, settings, stages.choose_graph(X, settings, GraphSettings()))
+        scores.append(evaluate(labels, kmeans(factors.W, settings.k, 20, seed)).nmi)
+    return float(np.mean(scores))
+
+
+def main(arguments: list[str] | None = None) -> None:
+    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options.add_argument("--data", type=Path)
+    options.add_argument("--seeds", type=int, default=3)
+    given = options.parse_args(arguments)
+    rows: list[list[object]] = []
+    for sizes in SIZES:
+        updates = {name: update_of(*sizes, np.dtype(name)) for name in ("float32", "float64")}
+        taken = in_turn({name: partial(per_step, update) for name, update in updates.items()}, 5)
+        times = [f"{1000 * taken[name]:.1f}" for name in updates]
+        rows.append(["{} x {}, k = {}".format(*sizes), *times, f"{taken['float64'] / taken['float32']:.2f}x"])
+    print(table(["time per iteration, ms", "float32", "float64", "ratio"], rows))
+    if given.data is not None:
+        scores = [nmi(given.data / "COIL20.mat", name, given.seeds) for name in ("float32", "float64")]
+        row = ["COIL-20", *(f"{score:.4f}" for score in scores), f"{scores[0] - scores[1]:+.4f}"]
+        print("\n" + table(["NMI, defaults", "float32", "float64", "difference"], [row]))
+
+
+if __name__ == "__main__":
+    main()
