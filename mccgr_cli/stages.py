@@ -111,7 +111,14 @@ def choose_graph(
 
 def learn_weights(X: Matrix, settings: Settings) -> Array:
     """The weights of the features (d,) before there is a graph: a few steps without one."""
-    return factorize(X, replace(settings, method="mcc", iterations=WEIGHING_STEPS, restarts=1, init="nndsvd")).rho
+    few: dict[str, Any] = {
+        "method": "mcc",
+        "solver": "multiplicative",
+        "iterations": WEIGHING_STEPS,
+        "restarts": 1,
+        "init": "nndsvd",
+    }
+    return factorize(X, replace(settings, **few)).rho
 
 
 def judge_features(X: Matrix, part: Array) -> Array:

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+import h5py
 import numpy as np
 import pytest
 from conftest import ORACLES, paper, paper_graph, planted, relative_gap
 from scipy.optimize import nnls
 
+from mccgr_cli import stages
 from mccgr_cli.blocks import MemoryBlocks
 from mccgr_cli.graph import build_graph
 from mccgr_cli.methods.coordinate import descend
+from mccgr_cli.settings import SOLVERS, GraphSettings, Settings
 from mccgr_cli.solver import solve
 
 
@@ -103,3 +108,26 @@ def test_restarts_share_the_weight_of_the_graph_and_hold_their_scale():
     ours = solve(MemoryBlocks(X), settings, A, starts)
     lengths = [np.linalg.norm(W, axis=0) for W, _ in starts]
     assert any(np.allclose(np.linalg.norm(ours.W, axis=0), length, rtol=1e-9) for length in lengths)
+
+
+def test_the_graph_does_not_depend_on_the_solver():
+    X, _ = planted(n=90)
+    settings = Settings(k=3)
+    graphs = [stages.choose_graph(X, replace(settings, solver=solver), GraphSettings()) for solver in SOLVERS]
+    assert abs(graphs[0] - graphs[1]).max() == 0
+
+
+def test_the_solver_is_chosen_and_recorded(mccgr, X_file, tmp_path):
+    options = ("factorize", X_file, "--k", 3, "--strength", 10)
+    assert mccgr(*options, "--solver", "coordinate", "-o", tmp_path / "c.h5").status == 0
+    assert mccgr(*options, "-o", tmp_path / "m.h5").status == 0
+    with h5py.File(tmp_path / "c.h5") as c, h5py.File(tmp_path / "m.h5") as m:
+        assert (c.attrs["solver"], m.attrs["solver"]) == ("coordinate", "multiplicative")
+        assert c["W"][()].tobytes() != m["W"][()].tobytes()
+
+
+@pytest.mark.parametrize("method", ["kl", "gdcls", "pg"])
+def test_methods_with_updates_of_their_own_refuse_another(refused, X_file, method):
+    said = refused("factorize", X_file, "--k", 3, "--method", method, "--solver", "coordinate", status=2)
+    assert "--solver" in said
+    assert method in said
