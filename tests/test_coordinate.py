@@ -13,7 +13,8 @@ from scipy.optimize import nnls
 from mccgr_cli import stages
 from mccgr_cli.blocks import MemoryBlocks
 from mccgr_cli.graph import build_graph
-from mccgr_cli.methods.coordinate import descend
+from mccgr_cli.methods.coordinate import descended
+from mccgr_cli.products import Products
 from mccgr_cli.settings import SOLVERS, GraphSettings, Settings
 from mccgr_cli.solver import solve
 
@@ -31,8 +32,7 @@ def test_rounds_end_at_the_minimum(bounded):
     rng = np.random.default_rng(0)
     basis, samples = rng.random((6, 20)), rng.random((5, 20)) - 0.3
     bound = rng.random(5) if bounded else np.zeros(5)
-    F = np.zeros((6, 5))
-    descend(F, basis @ samples.T, basis @ basis.T, bound if bounded else None, 2000)
+    F = descended(np.zeros((5, 6)), samples @ basis.T, basis @ basis.T, bound if bounded else None, 2000, Products()).T
     for m in range(5):
         root = np.vstack([basis.T, np.sqrt(bound[m]) * np.eye(6)])
         exact, _ = nnls(root, np.concatenate([samples[m], np.zeros(6)]))
@@ -40,9 +40,8 @@ def test_rounds_end_at_the_minimum(bounded):
 
 
 def test_a_component_that_nothing_depends_on_stays():
-    F = np.ones((2, 3))
-    descend(F, np.array([[2.0] * 3, [5.0] * 3]), np.diag([1.0, 0.0]), None, 3)
-    np.testing.assert_array_equal(F, [[2, 2, 2], [1, 1, 1]])
+    W = descended(np.ones((3, 2)), np.array([[2.0, 5.0]] * 3), np.diag([1.0, 0.0]), None, 3, Products())
+    np.testing.assert_array_equal(W, [[2, 1]] * 3)
 
 
 @pytest.mark.parametrize("alpha", [0.1, 1.0, 100.0, 1e4])

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mccgr_cli.blocks import Array, Matrix, chunks
+from mccgr_cli.blocks import Array, Matrix, MemoryBlocks, chunks
 from mccgr_cli.methods.base import GraphTerm, Problem, QuadraticUpdate, gather
 from mccgr_cli.products import Products
 
@@ -32,7 +32,7 @@ SMALLEST_STEP = 0.1
 FIRST, GROWTH, LIMIT_GROWTH, SHRINKAGE = 0.5, 1.05, 1.01, 1.5
 HALVINGS = 10  # of a step for W that goes too far
 ROUNDING = 100  # units in the last place by which an objective may rise unnoticed
-TILE = 4096  # columns that are worked on together: with them a tile stays in the cache
+TILE = 4096  # rows of W, or features of H, that are worked on together: with them a tile stays in the cache
 
 
 @dataclass(frozen=True)
@@ -91,14 +91,14 @@ class CoordinateUpdate(QuadraticUpdate):
 
     def take_step(self, rho: Array, here: Point, previous: Point | None) -> None:
         """From ``here``, extrapolated if there is a ``previous`` point."""
-        W, P, G, H = here.W, here.P, here.G, here.H.copy()
+        W, P, G, H = here.W, here.P, here.G, here.H
         if previous is not None:
             beyond = self.extrapolation
             W = W + W.dtype.type(beyond) * (W - previous.W)  # may be negative here and there: P and G are still its own
             P = P + beyond * (P - previous.P)
             G = (W.T @ W).astype(np.float64)
             H = np.maximum(H + beyond * (H - previous.H), 0)
-        descend(H, P, G, None, ROUNDS)
+        H = fitted_basis(H, P, G, self.products)
         further = H
         if previous is not None:
             further = np.maximum(H + beyond * (H - here.H), 0)
@@ -164,8 +164,7 @@ class CoordinateUpdate(QuadraticUpdate):
             self.W = here.W + W.dtype.type(share) * (W - here.W)
             self.P = here.P + share * (P - here.P)
             self.G = (self.W.T @ self.W).astype(np.float64)
-            self.H = here.H.copy()
-            descend(self.H, self.P, self.G, None, ROUNDS)
+            self.H = fitted_basis(here.H, self.P, self.G, self.products)
             self.hold_lengths()
             self._measure()
 
@@ -223,6 +222,19 @@ def step_along(
     return new, float(np.vdot(ahead_b - new, step)), float(np.vdot(step, step))
 
 
+def fitted_basis(H: Array, P: Array, G: Array, products: Products) -> Array:
+    """H after rounds over its components, some features at a time."""
+    columns = MemoryBlocks(P.T, TILE)
+    new = np.empty_like(H)
+    for where, rows in columns.map(descend_columns, (H.T,), (G, products)):
+        new[:, where] = rows.T
+    return new
+
+
+def descend_columns(target_b: Array, H_b: Array, gram: Array, products: Products) -> Array:
+    return descended(H_b, target_b, gram, None, ROUNDS, products)
+
+
 def descend_rows(
     X_b: Matrix,
     W_b: Array,
@@ -250,7 +262,12 @@ def rounds_for(gram: Array, bound: Array | None) -> int:
 
 
 def descended(W: Array, target: Array, gram: Array, bound: Array | None, rounds: int, products: Products) -> Array:
-    """What :func:`descend` makes of rows."""
+    """Rounds over the columns r of W (m, k), towards
+
+    min over W >= 0 of tr(W gram W') - 2 tr(W target') + sum_i bound_i ||w_i||^2.
+
+    A column that as good as nothing depends on stays as it is.
+    """
     kernels = products.module()
     if kernels is not None:  # many short calls of numpy from several threads would wait for each other
         compiled: Array = kernels.descended(W, target, gram, bound, rounds)
@@ -258,30 +275,20 @@ def descended(W: Array, target: Array, gram: Array, bound: Array | None, rounds:
     new = np.empty_like(W)
     for rows in chunks(len(W), TILE):
         F = np.array(W[rows].T, order="C")
-        descend(F, np.ascontiguousarray(target[rows].T), gram, None if bound is None else bound[rows], rounds)
+        descend(F, np.array(target[rows].T, order="C"), gram, None if bound is None else bound[rows], rounds)
         new[rows] = F.T
     return new
 
 
 def descend(F: Array, target: Array, gram: Array, bound: Array | None, rounds: int) -> None:
-    """Rounds over the rows r of F (k, m), in place, towards
-
-    min over F >= 0 of tr(F' gram F) - 2 tr(target' F) + sum_m bound_m ||f_m||^2.
-
-    A row that as good as nothing depends on stays as it is.
-    """
-    for part in chunks(F.shape[1], TILE):
-        descend_tile(F[:, part], target[:, part], gram, None if bound is None else bound[part], rounds)
-
-
-def descend_tile(F: Array, target: Array, gram: Array, bound: Array | None, rounds: int) -> None:
+    """The same for F = W' and target', in place: each component is then in one piece."""
     own = np.diag(gram)
     others = gram - np.diag(own)
     sizes = own[:, None] if bound is None else own[:, None] + bound
     limits = np.finfo(sizes.dtype)
     smallest = max(limits.tiny, float(sizes.max()) * limits.eps**2)
     inverse = 1 / np.maximum(sizes, smallest)
-    target = target * inverse
+    target *= inverse
     if bound is None:
         others *= inverse
     rest = np.empty_like(F[0])
