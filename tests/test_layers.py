@@ -23,7 +23,7 @@ LAYERS = (
     ("comparison", "experiment", "plots"),
     ("provenance", "stages"),
     ("solver", "metrics"),
-    ("axes", "clustering", "features", "graph", "initialize", "methods"),
+    ("axes", "clustering", "features", "graph", "initialize", "methods", "neighbours"),
     ("readers",),
     ("journal",),
     ("container", "normalize", "storage"),
@@ -39,6 +39,7 @@ CONFINED = {
     "PIL": ("features",),
     "matplotlib": ("plots",),
     "multiprocessing": ("workers",),
+    "faiss": ("neighbours",),
 }
 
 
