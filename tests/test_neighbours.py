@@ -38,6 +38,7 @@ HARD = {
     "clusters far apart": clusters(apart=1e4),
     "clusters very far apart": clusters(apart=1e9),
     "one sample far away": np.vstack([clusters(), np.full((1, 40), 1e8)]),
+    "one sample very far away": np.vstack([clusters(), np.full((1, 40), 1e25)]),
     "duplicates": np.repeat(clusters(60), 7, axis=0),
     "ties": whole_numbers(),
     "all the same": np.ones((40, 5)),
@@ -107,14 +108,14 @@ def test_no_product_is_off_by_more_than_its_bound(name, dtype):
     assert (off <= bound).all()
 
 
-def test_rows_that_rounding_leaves_in_doubt_are_done_again(monkeypatch):
+@pytest.mark.parametrize("mutual", [1, 1000], ids=["mutual", "one way"])
+def test_rows_that_rounding_leaves_in_doubt_are_done_again(monkeypatch, mutual):
     again = []
-    search = exact.nearest_of
-    monkeypatch.setattr(exact, "nearest_of", lambda X, index, k: again.append(len(index)) or search(X, index, k))
-    exactly(HARD["noise"], 5)
-    assert sum(again) < 10
+    compare = exact.products
+    monkeypatch.setattr(exact, "products", lambda X, dtype: again.append(dtype) or compare(X, dtype))
+    monkeypatch.setattr(exact, "MUTUAL", mutual)
     exactly(HARD["clusters far apart"], 5)
-    assert sum(again) > 300
+    assert again == ["float32", "float64"]
 
 
 @pytest.mark.parametrize("width", [3, 7, 100, 1000, 1001])

@@ -44,7 +44,8 @@ class Products:
         """How far off the products of the samples ``index`` may be with any other that is nearer than ``half``."""
         own = self.halves[index]
         other = (np.sqrt(own) + np.sqrt(half)) ** 2  # the largest h so near
-        bound: Array = self.rounding * (own + other + float(np.finfo(np.float32).tiny))  # less than that may be lost
+        lost = 8 * self.samples.shape[1] * float(np.finfo(self.samples.dtype).tiny)  # what is too small for a number
+        bound: Array = self.rounding * (own + other) + lost
         return bound
 
 

@@ -22,43 +22,42 @@ TIE = 1e-9  # of a squared distance: what differs by less is equal
 
 @threads_for_blocks()
 def exactly(X: Matrix, neighbors: int) -> Array:
-    """The nearest others of every sample, the nearest first, (n, neighbors).
-
-    Dense samples are first compared in single precision. Where rounding might have hidden a neighbour, the sample is
-    compared again in double precision.
-    """
+    """The nearest others of every sample, the nearest first, (n, neighbors)."""
     n, d = X.shape
     everyone = np.arange(n)
-    if sparse.issparse(X):
+    if sparse.issparse(X) or d < MUTUAL:
         return nearest_of(X, everyone, neighbors)
     compared = products(X, "float32")
-    shared = (X, compared, neighbors)
-    if d < MUTUAL:
-        columns, sure = gathered(numbered(everyone, rows_to_compare(n, 4)).map(block_compared, shared=shared))
-    else:
-        candidates = mutual_candidates(compared.samples, min(neighbors + EXTRA, n - 1))
-        known = candidates.columns, candidates.beyond
-        columns, sure = gathered(numbered(everyone, SETTLED_ROWS).map(block_settled, known, shared))
+    candidates = mutual_candidates(compared.samples, min(neighbors + EXTRA, n - 1))
+    known = candidates.columns, candidates.beyond
+    columns, sure = gathered(
+        numbered(everyone, SETTLED_ROWS).map(block_settled, known, shared=(X, compared, neighbors))
+    )
+    del compared
     unsure = np.flatnonzero(~sure)
     if len(unsure):
-        del compared, shared
-        columns[unsure] = nearest_of(X, unsure, neighbors)
+        columns[unsure] = nearest_of(X, unsure, neighbors, "float64")
     return columns
 
 
 @threads_for_blocks()
-def nearest_of(X: Matrix, index: Array, neighbors: int) -> Array:
-    """The nearest others of some samples, (r, neighbors), compared in double precision.
+def nearest_of(X: Matrix, index: Array, neighbors: int, dtype: str = "float32") -> Array:
+    """The nearest others of some samples, (r, neighbors).
 
-    Where even that might hide a neighbour, as samples are near each other but far from their mean, they are compared
-    by their differences.
+    They are first compared in single precision, if they are dense. Where rounding might have hidden a neighbour, they
+    are compared again in double precision, and where that may not be enough, as samples are much nearer to each other
+    than to their mean, by differences.
     """
-    rows = rows_to_compare(X.shape[0], 8)
-    compared = products(X, "float64")
+    if sparse.issparse(X):
+        dtype = "float64"
+    rows = rows_to_compare(X.shape[0], np.dtype(dtype).itemsize)
+    compared = products(X, dtype)
     columns, sure = gathered(numbered(index, rows).map(block_compared, shared=(X, compared, neighbors)))
+    del compared
     unsure = np.flatnonzero(~sure)
-    if len(unsure):
-        del compared
+    if len(unsure) and dtype == "float32":
+        columns[unsure] = nearest_of(X, index[unsure], neighbors, "float64")
+    elif len(unsure):
         rows = max(1, min(rows, SEARCH_BYTES // (8 * X.shape[1])))
         (columns[unsure],) = gathered(numbered(index[unsure], rows).map(block_by_differences, shared=(X, neighbors)))
     return columns
