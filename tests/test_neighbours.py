@@ -134,7 +134,7 @@ def test_the_least_are_found_and_the_least_of_the_others_is_known(width, count):
 def test_the_number_of_threads_changes_nothing(metric):
     code = (
         "import hashlib, sys\nimport numpy as np\nfrom mccgr_cli.neighbours import nearest\n"
-        "X = np.random.default_rng(0).integers(0, 4, size=(900, 300)).astype(float)\n"
+        "X = np.random.default_rng(0).integers(0, 2, size=(900, 130)).astype(float)\n"
         f"print(hashlib.sha256(nearest(X, 5, {metric!r}, sys.argv[1]).columns.tobytes()).hexdigest())"
     )
     done = [
@@ -191,10 +191,10 @@ def faiss():
     return pytest.importorskip("faiss")
 
 
-def many(n=6000, d=24):
+def many(n=6000, d=24, apart=3.0):
     """Clusters with a few directions in which they extend."""
     rng = np.random.default_rng(5)
-    centre = 3 * rng.standard_normal((20, 5))[rng.integers(20, size=n)]
+    centre = apart * rng.standard_normal((20, 5))[rng.integers(20, size=n)]
     return np.tanh((centre + rng.standard_normal((n, 5))) @ rng.standard_normal((5, d)) / 5)
 
 
@@ -205,8 +205,9 @@ def recall_of(X, found, neighbors):
     return np.mean(distance[found.rows, found.columns] <= farthest[found.rows] * (1 + 1e-9))
 
 
-def test_approximate_neighbours_reach_their_recall(faiss):
-    X = many()
+@pytest.mark.parametrize("apart", [3.0, 0.3], ids=["clusters", "hardly clusters"])
+def test_approximate_neighbours_reach_their_recall(faiss, apart):
+    X = many(apart=apart)
     found = nearest(X, 5, "euclidean", "approximate")
     assert not found.search.exact
     assert found.search.recall >= 0.95
@@ -239,6 +240,15 @@ def test_approximate_neighbours_of_duplicates_are_others(faiss, metric):
     assert (X[found.rows] == X[found.columns]).all()
 
 
+def test_a_search_in_cells_with_too_few_samples_finds_enough(faiss, monkeypatch):
+    monkeypatch.setattr(approximate, "PROBES", (1,))
+    monkeypatch.setattr(approximate, "RECALL", 0)
+    found = nearest(many(2000), 50, "euclidean", "approximate")
+    assert not found.search.exact
+    assert found.columns.min() >= 0
+    assert all(len(set(row)) == 50 for row in found.columns.reshape(-1, 50).tolist())
+
+
 def test_where_a_fast_search_finds_too_few_it_is_exact(faiss):
     X = np.random.default_rng(6).random((4000, 60))
     found = nearest(X, 5, "euclidean", "approximate")
@@ -247,7 +257,7 @@ def test_where_a_fast_search_finds_too_few_it_is_exact(faiss):
     assert recall_of(X, found, 5) == 1
 
 
-@pytest.mark.parametrize("limit", [100, 6000])
+@pytest.mark.parametrize("limit", [5999, 6000])
 def test_many_samples_are_searched_approximately_by_default(faiss, monkeypatch, limit):
     monkeypatch.setattr(neighbours, "LARGEST_EXACT", limit)
     assert nearest(many(), 5, "euclidean", "auto").search.exact == (limit == 6000)

@@ -28,8 +28,8 @@ class Search:
         if self.recall is None:
             return "exact"
         if self.exact:
-            return f"exact, as a fast search had recall {self.recall:.2f} only"
-        return f"approximate, recall {self.recall:.2f}"
+            return f"exact, as a fast search had recall {self.recall:.3f} only"
+        return f"approximate, recall {self.recall:.3f}"
 
 
 @dataclass(frozen=True)
