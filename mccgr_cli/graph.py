@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,31 +22,39 @@ from mccgr_cli.blocks import (
     transposed_times,
 )
 from mccgr_cli.clustering import kmeans
-from mccgr_cli.normalize import normalize, row_sizes, weigh_features
-from mccgr_cli.settings import GraphSettings, axes_for
+from mccgr_cli.neighbours import Search, nearest
+from mccgr_cli.normalize import normalize, weigh_features
+from mccgr_cli.settings import GraphSettings
 
 # Samples whose mean distance sets the width of the heat kernel, and edges weighed together.
 WIDTH_SAMPLE = 2000
 EDGE_BLOCK = 1 << 14
-SEARCH_MEGABYTES = 64  # of distances at a time
 EVENNESS = 0.1  # of the principal axes: between as long as they are (0) and all alike (1)
 DENSE_GRAPH = 2000  # samples up to which eigenvectors are found densely
 PARTS_RESTARTS = 10
 
 
-def build_graph(X: Matrix, settings: GraphSettings, counts: Array | None = None) -> sparse.csr_array[Any]:
+def build_graph(
+    X: Matrix,
+    settings: GraphSettings,
+    counts: Array | None = None,
+    on_search: Callable[[Search], None] | None = None,
+) -> sparse.csr_array[Any]:
     """The weighted adjacency A (n, n): symmetric, non-negative, nothing on the diagonal.
 
-    ``counts`` (d,) says how much each feature counts in a distance; by default all count alike.
+    ``counts`` (d,) says how much each feature counts in a distance; by default all count alike. ``on_search`` is
+    told how the neighbours were found.
     """
     n = X.shape[0]
-    axes = axes_for() if settings.axes is None else settings.axes
-    placed = place(X, axes, counts) if n > 1 else X
+    placed = place(X, settings.axes_for(), counts) if n > 1 else X
     neighbors = min(settings.neighbors, n - 1)
     if neighbors < 1:
         return sparse.csr_array((n, n), dtype=np.float64)
     metric = settings.metric or ("cosine" if settings.weight == "cosine" else "euclidean")
-    rows, columns = nearest(placed, neighbors, metric)
+    found = nearest(placed, neighbors, metric, settings.search)
+    if on_search is not None:
+        on_search(found.search)
+    rows, columns = found.rows, found.columns
     # Both directions get the same weight, so that the larger and the smaller of the two are union and mutual.
     weights = edge_weights(X if settings.weight == "histogram" else placed, rows, columns, settings)
     directed = sparse.csr_array((np.maximum(weights, 0), (rows, columns)), shape=(n, n))  # a cosine may be below 0
@@ -64,24 +73,6 @@ def place(X: Matrix, axes: int, counts: Array | None) -> Matrix:
         scale = None if counts is None else np.sqrt(counts)
         return coordinates(source, moments(source), axes, EVENNESS, scale)
     return X if counts is None else weigh_features(X, counts)
-
-
-def nearest(X: Matrix, neighbors: int, metric: str) -> tuple[Array, Array]:
-    """Every sample paired with its nearest other samples; an empty sample has no cosine, and so no neighbours."""
-    from sklearn import config_context
-    from sklearn.neighbors import NearestNeighbors  # slow to import
-
-    searched = np.arange(X.shape[0])
-    if metric == "cosine":  # on unit rows both metrics order alike
-        searched = np.flatnonzero(row_sizes(X, "l2"))
-        X = normalize(X[searched], "l2")
-        neighbors = min(neighbors, len(searched) - 1)
-    if neighbors < 1:
-        return np.empty(0, dtype=int), np.empty(0, dtype=int)
-    search = NearestNeighbors(n_neighbors=neighbors, algorithm="brute").fit(X)
-    with config_context(working_memory=SEARCH_MEGABYTES):
-        found: Array = search.kneighbors(return_distance=False)
-    return np.repeat(searched, neighbors), searched[found.ravel()]
 
 
 def edge_weights(X: Matrix, rows: Array, columns: Array, settings: GraphSettings) -> Array:

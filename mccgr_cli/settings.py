@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from typing import Any, TypeVar
 
+from mccgr_cli.errors import ParameterError
+
 METHODS = ("mccgr", "mcc", "grnmf", "l2", "kl", "gdcls", "pg")
 BASELINES = ("k-means", "k-means-weighted")  # on X, and on X with the weights that mcc learns
 SOLVERS = ("multiplicative", "coordinate")
@@ -14,7 +16,8 @@ NORMALIZATIONS = ("none", "l1", "l2", "sqrt", "hellinger")
 GRAPH_FEATURES = ("explained", "weighted", "plain")
 WEIGHTS = ("shared", "binary", "heat", "histogram", "cosine")
 SYMMETRIES = ("union", "mutual")
-METRICS = ("euclidean", "cosine")
+METRICS = ("euclidean", "cosine", "histogram")
+SEARCHES = ("auto", "exact", "approximate")
 ASSIGNMENTS = ("kmeans", "max")
 DETECTORS = ("dense", "keypoints")
 LARGEST_RADIUS = 10_000
@@ -63,7 +66,19 @@ class GraphSettings:
     metric: str | None = None  # of the search; by default cosine for cosine weights, else euclidean
     heat_width: float | None = None  # t; by default the mean distance between samples
     axes: int | None = None  # principal axes to compare samples on; 0: compare them as they are; None: axes_for
+    search: str = "auto"  # exact, or approximate where samples are many
     graph_features: str = "explained"  # by what parts explain of them, by rho, or all alike
+
+    def __post_init__(self) -> None:
+        if self.metric == "histogram" and self.axes:
+            what = "coordinates on axes may be below 0, and have no histogram intersection"
+            raise ParameterError("--metric histogram", what, "leave --axes out, or give 0")
+
+    def axes_for(self, k: int = 0) -> int:
+        """On how many principal axes samples are compared, to tell k components apart."""
+        if self.axes is None and self.metric != "histogram":
+            return axes_for(k)
+        return self.axes or 0
 
 
 def axes_for(k: int = 0) -> int:

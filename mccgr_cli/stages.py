@@ -18,10 +18,11 @@ from mccgr_cli.container import FACTORS, Contents
 from mccgr_cli.errors import DataError, ParameterError, one_line
 from mccgr_cli.graph import build_graph, explained, parts
 from mccgr_cli.methods import METHODS
+from mccgr_cli.neighbours import Search, check_search
 from mccgr_cli.normalize import normalize
 from mccgr_cli.readers import Loaded
 from mccgr_cli.readers.checks import check_scale
-from mccgr_cli.settings import HISTORY, NORMALIZATIONS, Description, GraphSettings, Learning, Settings, axes_for
+from mccgr_cli.settings import HISTORY, NORMALIZATIONS, Description, GraphSettings, Learning, Settings
 from mccgr_cli.solver import Factors, Start, Step, solve, transform, uses_graph
 
 WEIGHING_STEPS = 20  # after which the weights of the features are good enough to look for neighbours with
@@ -83,10 +84,24 @@ def read_codebook(given: Loaded) -> Codebook:
     return book
 
 
-def make_graph(X: Matrix, settings: GraphSettings, how: str, names: dict[str, Any]) -> Contents:
+def make_graph(
+    X: Matrix,
+    settings: GraphSettings,
+    how: str,
+    names: dict[str, Any],
+    on_search: Callable[[Search], None] | None = None,
+) -> Contents:
+    """``on_search`` is told how the neighbours were found; the recall of approximate ones is kept."""
+    searches: list[Search] = []
+    A = build_graph(X, settings, None, searches.append)
     attributes = {name: value for name, value in asdict(settings).items() if value is not None}
+    for search in searches:
+        if not search.exact:
+            attributes["recall"] = search.recall
+        if on_search is not None:
+            on_search(search)
     carried = {name: names[name] for name in ("sample_names",) if name in names}
-    return Contents("graph", {"A": build_graph(X, settings), **carried}, {**attributes, "normalize": how})
+    return Contents("graph", {"A": A, **carried}, {**attributes, "normalize": how})
 
 
 def choose_graph(
@@ -94,19 +109,24 @@ def choose_graph(
     settings: Settings,
     graph_settings: GraphSettings,
     given: Loaded | None = None,
+    on_search: Callable[[Search], None] | None = None,
 ) -> sparse.csr_array[Any] | None:
-    """The graph that was given, or one built from X; None where the method uses none."""
+    """The graph that was given, or one built from X; None where the method uses none.
+
+    ``on_search`` is told how the neighbours in it were found.
+    """
     if not uses_graph(settings):
         return None
     if given is not None:
         return check_graph(given, X.shape[0])
-    if graph_settings.axes is None:
-        graph_settings = replace(graph_settings, axes=axes_for(settings.k))
+    check_search(graph_settings.search)
+    graph_settings = replace(graph_settings, axes=graph_settings.axes_for(settings.k))
     features = graph_settings.graph_features if METHODS[settings.method].weighted else "plain"
-    graph = build_graph(X, graph_settings, learn_weights(X, settings) if features != "plain" else None)
+    counts = learn_weights(X, settings) if features != "plain" else None
     if features == "explained":
-        graph = build_graph(X, graph_settings, judge_features(X, parts(graph, settings.k, settings.seed)))
-    return graph
+        first = build_graph(X, graph_settings, counts)
+        counts = judge_features(X, parts(first, settings.k, settings.seed))
+    return build_graph(X, graph_settings, counts, on_search)
 
 
 def learn_weights(X: Matrix, settings: Settings) -> Array:

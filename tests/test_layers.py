@@ -23,7 +23,7 @@ LAYERS = (
     ("comparison", "experiment", "plots"),
     ("provenance", "stages"),
     ("solver", "metrics"),
-    ("axes", "clustering", "features", "graph", "initialize", "methods"),
+    ("axes", "clustering", "features", "graph", "initialize", "methods", "neighbours"),
     ("readers",),
     ("journal",),
     ("container", "normalize", "storage"),
@@ -42,6 +42,7 @@ CONFINED = {
     "matplotlib": ("plots",),
     "multiprocessing": ("workers",),
     "numba": ("compiled",),
+    "faiss": ("neighbours",),
 }
 
 

@@ -68,7 +68,7 @@ def command(**given: Any) -> None:
         graph = job.load(given["graph_file"], ("graph",))
         for note in doubts(graph.contents.attributes, given, uses_graph(settings)):
             job.reporter.note(note)
-    A = stages.choose_graph(X, settings, graph_settings, graph)
+    A = stages.choose_graph(X, settings, graph_settings, graph, job.reporter.searched)
     if A is not None:
         job.reporter.note(f"graph: {examine(A)}")
     with job.reporter.watching(settings.iterations, settings.restarts) as on_step:

@@ -32,11 +32,11 @@ def command(**given: Any) -> None:
     from mccgr_cli.cli.job import Job
     from mccgr_cli.graph import examine
 
+    settings = options.chosen(GraphSettings, {**given, "graph_features": "plain"})
     job = Job(given, "graph")
     matrix = job.load(given["source"], ("matrix",))
     names = matrix.contents.names()
     X = stages.prepare(matrix, given["normalize"], given["dtype"])
-    settings = options.chosen(GraphSettings, {**given, "graph_features": "plain"})
-    contents = stages.make_graph(X, settings, given["normalize"], names)
+    contents = stages.make_graph(X, settings, given["normalize"], names, job.reporter.searched)
     job.reporter.note(f"graph: {examine(contents['A'])}")
     job.write(contents)

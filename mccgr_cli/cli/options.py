@@ -19,6 +19,7 @@ from mccgr_cli.settings import (
     NORMALIZATION,
     NORMALIZATIONS,
     PRESETS,
+    SEARCHES,
     SOLVERS,
     SYMMETRIES,
     WEIGHTS,
@@ -236,7 +237,16 @@ graph_search = stack(
     click.option(
         "--metric",
         type=click.Choice(METRICS),
-        help="How the search measures distance.  [default: cosine with --weight cosine, else euclidean]",
+        help="How the search measures distance; histogram: by the histogram intersection of the rows, without --axes.  "
+        "[default: cosine with --weight cosine, else euclidean]",
+    ),
+    click.option(
+        "--search",
+        type=click.Choice(SEARCHES),
+        default=GraphSettings.search,
+        show_default=True,
+        help="Find the neighbours exactly, or nearly all of them in a fraction of the time; auto: exact up to 50,000 "
+        "samples, approximate beyond if the extra 'neighbours' is installed.",
     ),
     click.option(
         "--heat-width",

@@ -17,6 +17,7 @@ from mccgr_cli.errors import one_line
 
 if TYPE_CHECKING:
     from mccgr_cli.experiment import Plan
+    from mccgr_cli.neighbours import Search
     from mccgr_cli.solver import Step
 
 LINE_EVERY = 5.0  # seconds between plain lines
@@ -39,6 +40,11 @@ class Reporter:
     def detail(self, text: str) -> None:
         if self.verbose:
             self.note(text)
+
+    def searched(self, search: Search) -> None:
+        """How neighbours were found, where that was not the obvious way."""
+        tell = self.detail if search.recall is None else self.note
+        tell(f"neighbours: {search}")
 
     @contextmanager
     def watching(self, iterations: int, restarts: int) -> Iterator[Callable[[Step], None] | None]:

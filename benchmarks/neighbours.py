@@ -1,0 +1,257 @@
+"""How long it takes to find nearest neighbours, beside scikit-learn, and how many of them are found.
+
+    python -m benchmarks.neighbours [--images DIR] [--rounds 3] [--samples 100000] [--only TEXT]
+    python -m benchmarks.neighbours --libraries [--images DIR] [--only TEXT]
+
+Prints Markdown. All searches of a table take turns, so many rounds, after one on few samples that loads what there is
+to load; the table has the median times. Everything gets the same matrix in double precision, and all cores. With
+--images, descriptors of pictures in DIR are searched too. --libraries compares the libraries for approximate searches
+that are installed, each in a process of its own, so that memory and what is loaded or compiled count too.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import os
+import resource
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from mccgr_cli.blocks import Array
+from mccgr_cli.neighbours import nearest
+from mccgr_cli.neighbours.distances import half_squares
+from mccgr_cli.neighbours.exact import nearest_of
+
+NEIGHBORS = 5
+ASKED = 1000  # samples on which recall is measured
+PER_PICTURE = 100  # descriptors
+
+Finder = Callable[[Array, int], Array]
+
+
+def mixture(n: int, d: int) -> Array:
+    """50 clouds on a curved surface of 10 dimensions, with a little noise."""
+    rng = np.random.default_rng(0)
+    places = 0.5 * rng.standard_normal((n, 10)) + 2 * rng.standard_normal((50, 10))[rng.integers(50, size=n)]
+    return np.tanh(places @ rng.standard_normal((10, d)) / 3) + 0.02 * rng.standard_normal((n, d))
+
+
+def noise(n: int, d: int) -> Array:
+    return np.random.default_rng(0).random((n, d))
+
+
+def descriptors(images: str, n: int) -> Array:
+    """SIFT descriptors of random places in random pictures."""
+    from mccgr_cli.features.decoding import Limits, Unusable, decode
+    from mccgr_cli.features.sift import dense
+    from mccgr_cli.settings import Description
+
+    rng = np.random.default_rng(0)
+    paths = sorted(str(path) for path in Path(images).rglob("*.jpg"))
+    described = Description()
+    found: list[Array] = []
+    for number in rng.permutation(len(paths)):
+        try:
+            grey = decode(paths[number], Limits(described.max_size, 10**8)).grey
+        except Unusable:
+            continue
+        rows = np.concatenate(list(dense(grey, described.step, described.radii, described.min_contrast)))
+        found.append(rows[rng.permutation(len(rows))[: max(PER_PICTURE, -(-n // len(paths)))]])
+        if sum(map(len, found)) >= n:
+            break
+    return np.concatenate(found)[:n].astype(np.float64)
+
+
+def principal(X: Array, axes: int) -> Array:
+    """As the graph does by default: unit vectors on principal axes."""
+    from mccgr_cli.graph import place
+
+    placed: Array = place(X, axes, None)
+    return placed
+
+
+# Searches
+
+
+def by_sklearn(X: Array, neighbors: int) -> Array:
+    from sklearn.neighbors import NearestNeighbors
+
+    search = NearestNeighbors(n_neighbors=neighbors, algorithm="brute").fit(X)
+    found: Array = search.kneighbors(return_distance=False)
+    return found
+
+
+def by_mccgr(how: str) -> Finder:
+    def find(X: Array, neighbors: int) -> Array:
+        return nearest(X, neighbors, "euclidean", how).columns.reshape(-1, neighbors)
+
+    return find
+
+
+def others(found: Array, neighbors: int) -> Array:
+    """Without the samples themselves."""
+    keep = found != np.arange(len(found))[:, None]
+    keep[keep.all(axis=1), -1] = False
+    kept: Array = found[keep].reshape(len(found), -1)[:, :neighbors]
+    return kept
+
+
+def by_faiss(X: Array, neighbors: int) -> Array:
+    return by_mccgr("approximate")(X, neighbors)
+
+
+def by_hnswlib(X: Array, neighbors: int) -> Array:
+    import hnswlib
+
+    index = hnswlib.Index("l2", X.shape[1])
+    index.init_index(len(X), ef_construction=60, M=16, random_seed=1)
+    index.add_items(X.astype(np.float32))
+    index.set_ef(20)
+    return others(index.knn_query(X.astype(np.float32), neighbors + 1)[0].astype(int), neighbors)
+
+
+def by_usearch(X: Array, neighbors: int) -> Array:
+    from usearch.index import Index
+
+    index = Index(ndim=X.shape[1], metric="l2sq", dtype="f32", connectivity=16, expansion_add=60, expansion_search=20)
+    threads = os.cpu_count() or 1
+    index.add(np.arange(len(X)), X.astype(np.float32), threads=threads)
+    found = index.search(X.astype(np.float32), neighbors + 1, threads=threads)
+    return others(np.asarray(found.keys).astype(int), neighbors)
+
+
+def by_pynndescent(X: Array, neighbors: int) -> Array:
+    from pynndescent import NNDescent
+
+    index = NNDescent(X.astype(np.float32), n_neighbors=max(15, neighbors + 1), random_state=1)
+    return others(index.neighbor_graph[0], neighbors)
+
+
+LIBRARIES: dict[str, Finder] = {
+    "faiss": by_faiss,
+    "hnswlib": by_hnswlib,
+    "usearch": by_usearch,
+    "pynndescent": by_pynndescent,
+}
+
+
+# Measuring
+
+
+def recall(X: Array, found: Array) -> float:
+    """Of the nearest neighbours of some samples, the share that was found."""
+    asked = np.sort(np.random.default_rng(1).choice(len(X), min(ASKED, len(X)), replace=False))
+    neighbors = found.shape[1]
+    farthest = half_squares(X, asked, nearest_of(X, asked, neighbors)[:, -1:])
+    return float((half_squares(X, asked, found[asked]) <= farthest * (1 + 1e-9)).mean())
+
+
+def seconds(find: Finder, X: Array, neighbors: int) -> tuple[float, Array]:
+    began = time.perf_counter()
+    found = find(X, neighbors)
+    return time.perf_counter() - began, found
+
+
+def table(data: Iterator[tuple[str, Array, tuple[str, ...]]], rounds: int) -> None:
+    print("| data | search | seconds | times as fast | recall@5 |\n|---|---|---|---|---|")
+    for name, X, hows in data:
+        searches: dict[str, Finder] = {"scikit-learn": by_sklearn, **{f"mccgr, {how}": by_mccgr(how) for how in hows}}
+        took: dict[str, list[float]] = {search: [] for search in searches}
+        shares: dict[str, float] = {}
+        for find in searches.values():
+            find(X[:2000], NEIGHBORS)
+        for _ in range(rounds):
+            for search, find in searches.items():
+                spent, found = seconds(find, X, NEIGHBORS)
+                took[search].append(spent)
+                shares[search] = shares.get(search) or recall(X, found)
+        theirs = statistics.median(took["scikit-learn"])
+        for search, times in took.items():
+            ours = statistics.median(times)
+            print(f"| {name} | {search} | {ours:.2f} | {theirs / ours:.1f} | {shares[search]:.3f} |", flush=True)
+
+
+def data_of(given: argparse.Namespace) -> Iterator[tuple[str, Array, tuple[str, ...]]]:
+    n, both = given.samples, ("exact", "approximate")
+    data: list[tuple[str, Callable[[], Array], tuple[str, ...]]] = [
+        ("noise, 10,000 x 1,000", lambda: noise(10_000, 1_000), both[:1]),
+        ("mixture, 10,000 x 1,000", lambda: mixture(10_000, 1_000), both[:1]),
+        ("mixture, 20,000 x 50", lambda: mixture(20_000, 50), both[:1]),
+        (f"mixture, {n:,} x 128", lambda: mixture(n, 128), both),
+        (f"noise, {n:,} x 128", lambda: noise(n, 128), both),
+    ]
+    if given.images:
+        data += [
+            (f"SIFT, {n:,} x 128", lambda: descriptors(given.images, n), both),
+            (f"SIFT on axes, {n:,} x 50", lambda: principal(descriptors(given.images, n), 50), both),
+        ]
+    for name, make, hows in data:
+        if given.only in name:
+            yield name, make(), hows
+
+
+def compare_libraries(given: argparse.Namespace) -> None:
+    print(
+        "| data | library | first, seconds | again | recall@5 | recall@10 | MB beyond X | same again |\n"
+        + "|---" * 8
+        + "|"
+    )
+    kinds = ["mixture", "noise", *(["SIFT"] if given.images else [])]
+    for kind in (kind for kind in kinds if given.only in kind):
+        for library in LIBRARIES:
+            if importlib.util.find_spec(library) is None:
+                print(f"| {kind} | {library} | not installed |" + " |" * 5)
+                continue
+            part = ["--one", kind, library, "--samples", str(given.samples)]
+            if given.images:
+                part += ["--images", given.images]
+            subprocess.run([sys.executable, "-W", "ignore", "-m", "benchmarks.neighbours", *part], check=True)
+
+
+def compare_one(given: argparse.Namespace) -> None:
+    """One library on one kind of data, in this process."""
+    kind, library = given.one
+    n = given.samples
+    X = descriptors(given.images, n) if kind == "SIFT" else {"mixture": mixture, "noise": noise}[kind](n, 128)
+    before = peak()
+    find = LIBRARIES[library]
+    first, found = seconds(find, X, 10)
+    memory = peak() - before
+    again, repeated = seconds(find, X, 10)
+    shares = recall(X, found[:, :5]), recall(X, found)
+    same = "yes" if np.array_equal(found, repeated) else "no"
+    told = f"{first:.1f} | {again:.1f} | {shares[0]:.3f} | {shares[1]:.3f} | {memory:.0f} | {same}"
+    print(f"| {kind} | {library} | {told} |", flush=True)
+
+
+def peak() -> float:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
+def main(arguments: list[str] | None = None) -> None:
+    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options.add_argument("--images", metavar="DIR")
+    options.add_argument("--rounds", type=int, default=3)
+    options.add_argument("--samples", type=int, default=100_000)
+    options.add_argument("--only", default="", metavar="TEXT", help="data whose name has this text")
+    options.add_argument("--libraries", action="store_true")
+    options.add_argument("--one", nargs=2, metavar=("DATA", "LIBRARY"), help=argparse.SUPPRESS)
+    given: Any = options.parse_args(arguments)
+    if given.one:
+        compare_one(given)
+    elif given.libraries:
+        compare_libraries(given)
+    else:
+        table(data_of(given), given.rounds)
+
+
+if __name__ == "__main__":
+    main()
