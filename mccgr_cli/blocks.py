@@ -26,6 +26,7 @@ Matrix: TypeAlias = Any  # an Array or a scipy.sparse.csr_array, which has no ty
 # A dense block should stay in the cache between its two products, and outweigh what it takes to hand it to a thread; a
 # sparse one must outweigh the (k, d) partial sum that each block hands back, so it has some values for each feature.
 DENSE_BLOCK_BYTES = 8 << 20
+WHOLE_BYTES = 4 << 20  # a dense matrix up to this size is one block: it does not pay to wake another thread
 SPARSE_BLOCK_VALUES = 1 << 16
 VALUES_PER_FEATURE = 8
 # OpenBLAS multiplies matrices with at most so many multiplications in all without repacking them first, which
@@ -53,6 +54,22 @@ class BlockSource(Protocol):
         ...
 
 
+class Call:
+    """Of a function on one block, by a thread of the pool unless the caller takes it over."""
+
+    def __init__(self, where: slice, function: Callable[..., Any], arguments: tuple[Any, ...], pool: Any) -> None:
+        self.where, self.function, self.arguments = where, function, arguments
+        self.future: Future[Any] = pool.submit(function, *arguments)
+
+    def take_over(self) -> bool:
+        """Do it here and now, and return True, unless somebody has begun."""
+        if self.future.done() or not self.future.cancel():
+            return False
+        self.future = Future()
+        self.future.set_result(self.function(*self.arguments))
+        return True
+
+
 class MemoryBlocks:
     """Blocks of a dense or CSR matrix in memory, as views: nothing is copied.
 
@@ -65,7 +82,7 @@ class MemoryBlocks:
         self.dtype: np.dtype[Any] = X.dtype
         self._blocks = [(rows, row_view(X, rows)) for rows in row_slices(X, block_rows)]
         self._threads = min(blas_threads(), len(self._blocks))
-        self._pool = ThreadPoolExecutor(self._threads) if self._threads > 1 else None
+        self._pool = ThreadPoolExecutor(self._threads - 1) if self._threads > 1 else None
 
     def map(
         self, function: Callable[..., Any], rows: Sequence[Array | None] = (), shared: Sequence[Any] = ()
@@ -77,14 +94,20 @@ class MemoryBlocks:
             for where, arguments in calls:
                 yield where, function(*arguments)
             return
-        waiting: deque[tuple[slice, Future[Any]]] = deque()
+        waiting: deque[Call] = deque()
         for where, arguments in calls:
-            waiting.append((where, self._pool.submit(function, *arguments)))
+            waiting.append(Call(where, function, arguments, self._pool))
             if len(waiting) > 2 * self._threads:  # results are taken as they come: few are held at a time
-                where, future = waiting.popleft()
-                yield where, future.result()
-        for where, future in waiting:
-            yield where, future.result()
+                yield self._next(waiting)
+        while waiting:
+            yield self._next(waiting)
+
+    def _next(self, waiting: deque[Call]) -> tuple[slice, Any]:
+        """The result of the first call; while others are at it, this thread works on those that nobody has begun."""
+        while not waiting[0].future.done() and any(call.take_over() for call in waiting):
+            pass
+        call = waiting.popleft()
+        return call.where, call.future.result()
 
 
 @cache
@@ -120,12 +143,12 @@ def row_slices(X: Matrix, block_rows: int | None = None) -> list[slice]:
     """The rows of X in blocks of a size that is good to work on."""
     n, d = int(X.shape[0]), int(X.shape[1])
     if sparse.issparse(X):
-        size, target = X.nnz, max(SPARSE_BLOCK_VALUES, VALUES_PER_FEATURE * d)
+        size = X.nnz
+        target = whole = max(SPARSE_BLOCK_VALUES, VALUES_PER_FEATURE * d)
     else:
-        size, target = n * d * X.dtype.itemsize, DENSE_BLOCK_BYTES
-    blocks: int = max(1, math.ceil(size / target))
-    if blocks > 1:
-        blocks = 4 * math.ceil(blocks / 4)  # so that no thread idles at the end of a pass over few blocks
+        size, target, whole = n * d * X.dtype.itemsize, DENSE_BLOCK_BYTES, WHOLE_BYTES
+    # In fours, so that no thread idles at the end of a pass over few blocks.
+    blocks = 1 if size <= whole else 4 * math.ceil(size / target / 4)
     return chunks(n, block_rows or max(1, -(-n // blocks)))
 
 

@@ -38,6 +38,20 @@ def test_passes_equal_whole_products(make, block_rows):
     np.testing.assert_allclose(known.squares, (X**2).sum(axis=0))
 
 
+def fail_on(block, unwanted):
+    if unwanted in block:
+        raise ValueError(f"met {unwanted}")
+    return float(block[0, 0])
+
+
+@pytest.mark.parametrize("unwanted", [0, 7, 39])
+def test_a_failing_block_fails_the_pass_and_the_next_pass_runs(unwanted):
+    source = MemoryBlocks(np.arange(40.0)[:, None], 1)
+    with pytest.raises(ValueError, match=f"met {unwanted}"):
+        list(source.map(fail_on, shared=(unwanted,)))
+    assert [value for _, value in source.map(fail_on, shared=(-1,))] == list(range(40))
+
+
 @pytest.mark.slow
 def test_the_number_of_threads_does_not_change_a_byte():
     code = (
