@@ -12,6 +12,7 @@ import numpy as np
 from numba import njit
 
 TILE = 5  # rows, and components, that are worked on together; the code below is written for this number
+LINE = 64  # bytes, of the cache
 
 # Sums may be taken in any order, which makes vectors of them; infinities and nan are left alone.
 options: dict[str, Any] = {"error_model": "numpy", "fastmath": {"reassoc", "contract", "nsz"}}
@@ -21,14 +22,14 @@ part = njit(inline="always", **options)  # of the others: the compiler must see 
 
 def narrow_product(X: Any, right: Any) -> Any:
     """X right for a C-contiguous X (rows, d) and a right (d, k)."""
-    (rows, d), k = X.shape, right.shape[1]
-    return multiply(X, padded(right.T, round_up(k), d), np.empty((rows, round_up(k)), dtype=X.dtype))[:, :k]
+    k = right.shape[1]
+    return multiply(X, spread_out(right.T), np.empty((len(X), round_up(k)), dtype=X.dtype))[:, :k]
 
 
 def cross_product(left: Any, X: Any) -> Any:
     """left' X for a left (rows, k) and a C-contiguous X (rows, d)."""
     rows, k = left.shape
-    return gather(X, padded(left, rows, round_up(k)))[:k]
+    return gather(X, padded(left, rows, round_up(k)), spread_width(X))[:k, : X.shape[1]]
 
 
 def multiplicative_step(X: Any, W: Any, pull: Any, degrees: Any, right: Any, gram: Any) -> tuple[Any, Any]:
@@ -36,9 +37,8 @@ def multiplicative_step(X: Any, W: Any, pull: Any, degrees: Any, right: Any, gra
     (rows, k), limits = W.shape, np.finfo(X.dtype)
     if pull is None:
         pull, degrees = np.zeros((rows, 0), dtype=X.dtype), np.zeros(rows, dtype=X.dtype)
-    basis = padded(right.T, round_up(k), X.shape[1])
-    sums, new = multiply_rows(X, W, pull, degrees, basis, gram, limits.tiny, np.sqrt(limits.max))
-    return sums[:k], new[:, :k]
+    sums, new = multiply_rows(X, W, pull, degrees, spread_out(right.T), gram, limits.tiny, np.sqrt(limits.max))
+    return sums[:k, : X.shape[1]], new[:, :k]
 
 
 def descended(W: Any, target: Any, gram: Any, bound: Any, rounds: int) -> Any:
@@ -51,6 +51,18 @@ def descended(W: Any, target: Any, gram: Any, bound: Any, rounds: int) -> Any:
     limits = np.finfo(W.dtype)
     smallest = max(limits.tiny, (float(own.max()) + float(bound.max(initial=0))) * limits.eps**2)
     return descend_rows(W, target, own, others, bound, rounds, W.dtype.type(smallest))
+
+
+def spread_out(basis: Any) -> Any:
+    """A basis (k, d) with zeros beside it, and its rows in fives."""
+    return padded(basis, round_up(len(basis)), spread_width(basis))
+
+
+def spread_width(rows: Any) -> Any:
+    """How wide rows are to be: an odd number of cache lines, else some widths would have them all share a few lines."""
+    values = LINE // rows.itemsize
+    lines = -(-rows.shape[1] // values)
+    return (lines + (lines + 1) % 2) * values
 
 
 def padded(F: Any, rows: int, columns: int) -> Any:
@@ -75,9 +87,9 @@ def multiply(X, basis, product):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def gather(X, left):  # type: ignore[no-untyped-def]
-    """left'X, with the columns of left (rows, k) in fives."""
-    sums = np.zeros((left.shape[1], X.shape[1]), dtype=X.dtype)
+def gather(X, left, width):  # type: ignore[no-untyped-def]
+    """left'X with zeros beside it, with the columns of left (rows, k) in fives."""
+    sums = np.zeros((left.shape[1], width), dtype=X.dtype)
     for i in range(0, len(X), 5):
         gather_tile(X[i : i + 5], left[i : i + 5], sums)
     return sums

@@ -15,7 +15,7 @@ from mccgr_cli.blocks import Array, BlockSource, Matrix, narrow_product
 # Compiled code pays for matrices of this size at least (loading it takes some tenths of a second), and its products for
 # dense ones up to so many components (python -m benchmarks.products).
 COMPILED_BYTES = 32 << 20
-COMPILED_COMPONENTS = 10
+COMPILED_COMPONENTS = 30
 
 
 @dataclass(frozen=True)

@@ -83,4 +83,4 @@ def test_small_matrices_and_many_components_do_not_load_them():
     block = np.ones((10, 10))
     assert products.products_for(small).kernels(block, 3) is None
     assert products.products_for(large).kernels(block, 3) is compiled
-    assert products.products_for(large).kernels(block, 30) is None
+    assert products.products_for(large).kernels(block, 31) is None
