@@ -13,7 +13,7 @@ from scipy.optimize import nnls
 from mccgr_cli import stages
 from mccgr_cli.blocks import MemoryBlocks
 from mccgr_cli.graph import build_graph
-from mccgr_cli.methods.coordinate import descended
+from mccgr_cli.methods.coordinate import GRAPH_STEPS, descended, graph_steps_for
 from mccgr_cli.products import Products
 from mccgr_cli.settings import SOLVERS, GraphSettings, Settings
 from mccgr_cli.solver import solve
@@ -37,6 +37,12 @@ def test_rounds_end_at_the_minimum(bounded):
         root = np.vstack([basis.T, np.sqrt(bound[m]) * np.eye(6)])
         exact, _ = nnls(root, np.concatenate([samples[m], np.zeros(6)]))
         np.testing.assert_allclose(F[:, m], exact, atol=1e-8)
+
+
+@pytest.mark.parametrize(("bound", "steps"), [(0.0, 0), (0.1, 0), (4.0, 4), (1e6, GRAPH_STEPS)])
+def test_steps_along_the_graph_are_taken_where_it_binds_more_than_the_data(bound, steps):
+    assert graph_steps_for(np.eye(3), np.full(5, bound)) == steps
+    assert graph_steps_for(np.zeros((3, 3)), np.full(5, bound)) == GRAPH_STEPS
 
 
 def test_a_component_that_nothing_depends_on_stays():

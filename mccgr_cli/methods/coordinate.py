@@ -23,9 +23,9 @@ from mccgr_cli.methods.base import GraphTerm, Problem, QuadraticUpdate, gather
 from mccgr_cli.products import Products
 
 # Rounds over the components for each pass over X: they work on small matrices. Fewer do where they come this near.
-ROUNDS = 10
+ROUNDS = 6
 NEAR = 0.1
-# Steps along the graph between two passes, and the share of the first one's length below which they end.
+# Steps along the graph between two passes, at most, and the share of the first one's length below which they end.
 GRAPH_STEPS = 10
 SMALLEST_STEP = 0.1
 # Of the extrapolation (Ang and Gillis): its first length, how that and its limit grow, and how it shrinks.
@@ -53,8 +53,8 @@ class CoordinateUpdate(QuadraticUpdate):
     W_r <- max(0, W_r + (N_r - (W S)_r - alpha (L W)_r) / (S_rr + 2 alpha u)),  N = X(rho*H)', S = (rho*H)H'
 
     2 alpha u bounds the Laplacian from above, so that blocks of samples need nothing of each other and one pass over X
-    still does. Where the graph dominates, though, this makes steps tiny. So before each pass W takes several steps
-    along the graph, with the N that is to be expected: that of the last pass, corrected for the change of H as if X
+    still does. Where the graph dominates, though, this makes steps tiny. So there W takes several steps along the graph
+    before each pass, with the N that is to be expected: that of the last pass, corrected for the change of H as if X
     were WH. Both factors are extrapolated too. If the objective rises for all that, the step is taken again from where
     it began, with neither, which cannot raise it.
 
@@ -107,11 +107,12 @@ class CoordinateUpdate(QuadraticUpdate):
         gram = (weighted @ further.T).astype(W.dtype)
         anchor = bound = None
         if self.graph is not None:
-            growth = self.growth_to_make_up_for(here)
-            if previous is not None:
+            growth, bound = self.growth_to_make_up_for(here), 2 * self.graph.degrees
+            steps = graph_steps_for(gram, bound)
+            if previous is not None and steps:
                 expected = self.numerator + here.W @ (further @ (weighted - self.weighted).T).astype(W.dtype)
-                W = along_graph(W, expected, gram, self.graph, growth, self.products)
-            anchor, bound = self.graph.anchor(W, growth), 2 * self.graph.degrees
+                W = along_graph(W, expected, gram, self.graph, growth, steps, self.products)
+            anchor = self.graph.anchor(W, growth)
         self.pass_over(W, anchor, bound, weighted, gram)
         self.choose_basis(further, H)
         self.hold_lengths()
@@ -174,13 +175,20 @@ def lengths(W: Array) -> Array:
     return found
 
 
+def graph_steps_for(gram: Array, bound: Array) -> int:
+    """Accelerated steps get far in twice the root of how much stronger the graph binds a sample than the data do."""
+    own, bound_by_graph = float(np.diag(gram).mean()), float(bound.mean())
+    enough = own * GRAPH_STEPS**2 <= 4 * bound_by_graph
+    return GRAPH_STEPS if enough else int(2 * np.sqrt(bound_by_graph / own))
+
+
 def along_graph(
-    W: Array, numerator: Array, gram: Array, graph: GraphTerm, growth: Array | None, products: Products
+    W: Array, numerator: Array, gram: Array, graph: GraphTerm, growth: Array | None, steps: int, products: Products
 ) -> Array:
     """Accelerated steps towards min over W >= 0 of tr(W gram W') - 2 tr(W numerator') + alpha tr(W'LW)."""
     here, ahead = W, W
     momentum, first = 1.0, 0.0
-    for _ in range(GRAPH_STEPS):
+    for _ in range(steps):
         new = np.empty_like(W)
         turning = squares = 0.0
         rows = (ahead, here, numerator, graph.degrees)
