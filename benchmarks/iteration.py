@@ -1,6 +1,6 @@
 """Time per iteration of mccgr beside its peers and beside what the machine could do at best.
 
-    python -m benchmarks.iteration [--samples 50000] [--features 1000] [--k 10] [--repeats 5]
+    python -m benchmarks.iteration [--samples 50000] [--features 1000] [--k 10] [--repeats 9]
 
 All in one process on the same numbers, from the same start and with the same threads; medians, taken in turn. mccgr
 has a graph, learns its weights and works its objective out at every iteration, and is checked against the textbook form
@@ -52,14 +52,14 @@ def scikit_learn(X: Array, W: Array, H: Array, solver: str, tol: float, iteratio
 def per_iteration(fit: Callable[[int], Any]) -> float:
     """As the difference between a longer and a shorter run."""
     fit(1)  # untimed: what has just worked is warm
-    return (seconds(lambda: fit(11)) - seconds(lambda: fit(1))) / 10
+    return (seconds(lambda: fit(21)) - seconds(lambda: fit(1))) / 20
 
 
 def per_step(update: Update) -> float:
     with threads_for_blocks():
         for _ in range(2):  # untimed: threads of BLAS that have just worked spin for a while
             update.step()
-        return seconds(lambda: [update.step() for _ in range(10)]) / 10
+        return seconds(lambda: [update.step() for _ in range(20)]) / 20
 
 
 def nimfa_step(X: Array, W: Array, H: Array) -> Callable[[int], Any] | None:
@@ -128,7 +128,7 @@ def main(arguments: list[str] | None = None) -> None:
     options.add_argument("--samples", type=int, default=50_000)
     options.add_argument("--features", type=int, default=1_000)
     options.add_argument("--k", type=int, default=10)
-    options.add_argument("--repeats", type=int, default=5)
+    options.add_argument("--repeats", type=int, default=9)
     given = options.parse_args(arguments)
     sizes = given.samples, given.features, given.k
     peers = ["MU", "MU checked", "CD", "textbook", "nimfa"]

@@ -6,6 +6,7 @@ python -m benchmarks.small
 from __future__ import annotations
 
 import argparse
+import warnings
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
@@ -13,6 +14,7 @@ from typing import Any
 
 import numpy as np
 from sklearn.decomposition import NMF
+from sklearn.exceptions import ConvergenceWarning
 
 from benchmarks.timing import in_turn, seconds, table
 from mccgr_cli import stages
@@ -43,9 +45,11 @@ def main(arguments: list[str] | None = None) -> None:
     actions["graph of the paper"] = partial(stages.choose_graph, X, settings, plain)
     actions["graph of the defaults"] = partial(stages.choose_graph, X, Settings(k=2), GraphSettings())
     actions["k-means, 20 restarts"] = partial(kmeans, W, 2, 20, 0)
-    for action in actions.values():
-        action()
-    taken = in_turn({name: partial(seconds, action) for name, action in actions.items()}, 15)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        for action in actions.values():
+            action()
+        taken = in_turn({name: partial(seconds, action) for name, action in actions.items()}, 15)
     rows = [[name, f"{1000 * value:.1f}"] for name, value in taken.items()]
     print(table([f"100 x 300, k = 2, {ITERATIONS} iterations", "ms"], rows))
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.timing import table
+from benchmarks.timing import line, table
 from mccgr_cli import stages
 from mccgr_cli.clustering import kmeans
 from mccgr_cli.metrics import evaluate
@@ -34,7 +34,7 @@ def main(arguments: list[str] | None = None) -> None:
     if given.data is None:
         print("needs --data")
         return
-    rows: list[list[object]] = []
+    print(table(["NMI (iterations)", *WAYS], []), flush=True)
     for file in ("COIL20.mat", "TDT2.mat"):
         for method in ("mccgr", "grnmf", "mcc", "l2"):
             matrix = load(str(given.data / file))
@@ -52,8 +52,7 @@ def main(arguments: list[str] | None = None) -> None:
             for results in found.values():
                 nmi, iterations = np.mean(results, axis=0)
                 cells.append(f"{nmi:.3f} ({iterations:.0f})")
-            rows.append(cells)
-    print(table(["NMI (iterations)", *WAYS], rows))
+            print(line(cells), flush=True)
 
 
 if __name__ == "__main__":

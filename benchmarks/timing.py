@@ -63,6 +63,8 @@ def machine() -> str:
 
 def table(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
     """Markdown."""
-    lines = [f"| {' | '.join(columns)} |", "|---" * len(columns) + "|"]
-    lines += [f"| {' | '.join(str(cell) for cell in row)} |" for row in rows]
-    return "\n".join(lines)
+    return "\n".join([line(columns), "|---" * len(columns) + "|", *map(line, rows)])
+
+
+def line(cells: Sequence[object]) -> str:
+    return f"| {' | '.join(map(str, cells))} |"

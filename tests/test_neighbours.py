@@ -16,7 +16,7 @@ from mccgr_cli import neighbours
 from mccgr_cli.errors import ParameterError
 from mccgr_cli.graph import build_graph
 from mccgr_cli.neighbours import approximate, exact, nearest
-from mccgr_cli.neighbours.distances import least, products
+from mccgr_cli.neighbours.distances import least, product_distances
 from mccgr_cli.neighbours.exact import exactly
 from mccgr_cli.settings import GraphSettings
 
@@ -97,7 +97,7 @@ def test_few_samples_have_each_other():
 @pytest.mark.parametrize("name", [name for name in HARD if name not in ("tiny", "huge")])
 def test_no_product_is_off_by_more_than_its_bound(name, dtype):
     X = HARD[name]
-    compared = products(X, dtype)
+    compared = product_distances(X, dtype)
     wide = ((X - X.mean(axis=0)) * compared.scale).astype(np.longdouble)
     squares = (wide**2).sum(axis=1)
     true = squares[:, None] / 2 + squares / 2 - wide @ wide.T
@@ -111,8 +111,8 @@ def test_no_product_is_off_by_more_than_its_bound(name, dtype):
 @pytest.mark.parametrize("mutual", [1, 1000], ids=["mutual", "one way"])
 def test_rows_that_rounding_leaves_in_doubt_are_done_again(monkeypatch, mutual):
     again = []
-    compare = exact.products
-    monkeypatch.setattr(exact, "products", lambda X, dtype: again.append(dtype) or compare(X, dtype))
+    compare = exact.product_distances
+    monkeypatch.setattr(exact, "product_distances", lambda X, dtype: again.append(dtype) or compare(X, dtype))
     monkeypatch.setattr(exact, "MUTUAL", mutual)
     exactly(HARD["clusters far apart"], 5)
     assert again == ["float32", "float64"]

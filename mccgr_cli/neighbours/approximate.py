@@ -11,7 +11,7 @@ import numpy as np
 
 from mccgr_cli.blocks import Array, blas_threads, chunks, threads_for_blocks
 from mccgr_cli.errors import ParameterError
-from mccgr_cli.neighbours.distances import half_squares, products
+from mccgr_cli.neighbours.distances import half_squares, product_distances
 from mccgr_cli.neighbours.exact import TIE, nearest_of
 
 RECALL = 0.96  # to be reached on a sample, for 0.95 of all
@@ -65,7 +65,7 @@ def approximately(X: Array, neighbors: int) -> tuple[Array | None, float]:
 
 @threads_for_blocks()
 def centred(X: Array) -> Array:
-    return np.ascontiguousarray(products(X, "float32").samples[:, :-2])
+    return np.ascontiguousarray(product_distances(X, "float32").samples[:, :-2])
 
 
 @contextmanager

@@ -16,7 +16,7 @@ LEAST_GROUP = 4  # distances, of which only the least is looked at first
 
 
 @dataclass(frozen=True)
-class Products:
+class ProductDistances:
     """Half the squared distances of samples, as products: |x|^2 / 2 + |y|^2 / 2 - xy.
 
     Dense samples are taken about their mean, scaled by a power of 2 so that no length is above 1, and kept as
@@ -77,11 +77,11 @@ def product(left: Array, right: Array) -> Array:
     return total
 
 
-def products(X: Matrix, dtype: str) -> Products:
+def product_distances(X: Matrix, dtype: str) -> ProductDistances:
     if sparse.issparse(X):  # about no mean, with which it would be dense
         X = sparse.csr_array(X, dtype=dtype)
         width = 2 * int(np.diff(X.indptr).max())
-        return Products(X, row_sizes(X, "l2") ** 2 / 2, rounding(dtype, width, width), features=X.T.tocsr())
+        return ProductDistances(X, row_sizes(X, "l2") ** 2 / 2, rounding(dtype, width, width), features=X.T.tocsr())
     source = MemoryBlocks(X)
     means = moments(source).means
     halves = np.concatenate([found for _, found in source.map(block_halves, shared=(means,))])
@@ -93,7 +93,7 @@ def products(X: Matrix, dtype: str) -> Products:
         samples[where, :-2] = centred
     samples[:, -2], samples[:, -1] = halves, 1
     terms = min(width, SUMMED) + width // SUMMED
-    return Products(samples, halves, rounding(dtype, terms, width), scale)
+    return ProductDistances(samples, halves, rounding(dtype, terms, width), scale)
 
 
 def block_halves(X_b: Array, means: Array) -> Array:

@@ -9,7 +9,16 @@ from scipy import sparse
 from scipy.spatial.distance import cdist
 
 from mccgr_cli.blocks import Array, Matrix, MemoryBlocks, chunks, threads_for_blocks
-from mccgr_cli.neighbours.distances import Candidates, Products, half_squares, join, least, mirrored, product, products
+from mccgr_cli.neighbours.distances import (
+    Candidates,
+    ProductDistances,
+    half_squares,
+    join,
+    least,
+    mirrored,
+    product,
+    product_distances,
+)
 from mccgr_cli.normalize import row_sizes
 
 SEARCH_BYTES = 64 << 20  # of distances at a time, in each thread
@@ -27,7 +36,7 @@ def exactly(X: Matrix, neighbors: int) -> Array:
     everyone = np.arange(n)
     if sparse.issparse(X) or d < MUTUAL:
         return nearest_of(X, everyone, neighbors)
-    compared = products(X, "float32")
+    compared = product_distances(X, "float32")
     candidates = mutual_candidates(compared.samples, min(neighbors + EXTRA, n - 1))
     known = candidates.columns, candidates.beyond
     columns, sure = gathered(
@@ -51,7 +60,7 @@ def nearest_of(X: Matrix, index: Array, neighbors: int, dtype: str = "float32") 
     if sparse.issparse(X):
         dtype = "float64"
     rows = rows_to_compare(X.shape[0], np.dtype(dtype).itemsize)
-    compared = products(X, dtype)
+    compared = product_distances(X, dtype)
     columns, sure = gathered(numbered(index, rows).map(block_compared, shared=(X, compared, neighbors)))
     del compared
     unsure = np.flatnonzero(~sure)
@@ -103,7 +112,7 @@ def block_mutual(pair_b: Array, samples: Array, blocks: list[slice], count: int)
 
 
 def block_settled(
-    index_b: Array, columns_b: Array, beyond_b: Array, X: Matrix, compared: Products, neighbors: int
+    index_b: Array, columns_b: Array, beyond_b: Array, X: Matrix, compared: ProductDistances, neighbors: int
 ) -> tuple[Array, Array]:
     """The nearest candidates by their true distances, and whether it is sure that no other sample is nearer."""
     index = index_b[:, 0]
@@ -115,7 +124,7 @@ def block_settled(
     return nearest, sure
 
 
-def block_compared(index_b: Array, X: Matrix, compared: Products, neighbors: int) -> tuple[Array, Array]:
+def block_compared(index_b: Array, X: Matrix, compared: ProductDistances, neighbors: int) -> tuple[Array, Array]:
     found = least(compared.of(index_b[:, 0]), min(neighbors + EXTRA, X.shape[0] - 1))
     return block_settled(index_b, found.columns, found.beyond, X, compared, neighbors)
 
