@@ -1,4 +1,4 @@
-"""Single beside double precision: time per iteration, and the NMI on COIL-20.
+"""Single beside double precision: time per iteration, with the graph and without it, and the NMI on COIL-20.
 
 python -m benchmarks.precision [--data matrices/] [--seeds 3]
 """
@@ -6,6 +6,7 @@ python -m benchmarks.precision [--data matrices/] [--seeds 3]
 from __future__ import annotations
 
 import argparse
+import itertools
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -24,13 +25,14 @@ from mccgr_cli.settings import NORMALIZATION, GraphSettings, Settings, by_preset
 from mccgr_cli.solver import make_update
 
 SIZES = ((50_000, 1_000, 10), (50_000, 1_000, 20), (20_000, 1_000, 2))
+METHODS = ("mccgr", "mcc")
 
 
-def update_of(n: int, d: int, k: int, dtype: Any) -> Any:
+def update_of(n: int, d: int, k: int, dtype: Any, method: str = "mccgr") -> Any:
     rng = np.random.default_rng(0)
     source = MemoryBlocks(rng.random((n, d), dtype=dtype))
     W, H = rng.random((n, k)).astype(dtype), rng.random((k, d)).astype(dtype)
-    settings = by_preset("paper", Settings, k=k, alpha=1.0, tolerance=0)
+    settings = by_preset("paper", Settings, k=k, method=method, alpha=1.0, tolerance=0)
     update = make_update(source, settings, random_graph(n, 5), moments(source), W, H)
     update.start()
     return update
@@ -55,11 +57,13 @@ def main(arguments: list[str] | None = None) -> None:
     options.add_argument("--seeds", type=int, default=3)
     given = options.parse_args(arguments)
     rows: list[list[object]] = []
-    for sizes in SIZES:
-        updates = {name: update_of(*sizes, np.dtype(name)) for name in ("float32", "float64")}
+    for sizes, method in itertools.product(SIZES, METHODS):
+        updates = {name: update_of(*sizes, np.dtype(name), method) for name in ("float32", "float64")}
         taken = in_turn({name: partial(per_step, update) for name, update in updates.items()}, 5)
         times = [f"{1000 * taken[name]:.1f}" for name in updates]
-        rows.append(["{} x {}, k = {}".format(*sizes), *times, f"{taken['float64'] / taken['float32']:.2f}x"])
+        rows.append(
+            ["{} x {}, k = {}, {}".format(*sizes, method), *times, f"{taken['float64'] / taken['float32']:.2f}x"]
+        )
     print(table(["time per iteration, ms", "float32", "float64", "ratio"], rows))
     if given.data is not None:
         scores = [nmi(given.data / "COIL20.mat", name, given.seeds) for name in ("float32", "float64")]
