@@ -38,15 +38,18 @@ def exponent(values: Array, times: Array) -> float:
 
 
 def draw(found: dict[str, tuple[Array, Array]], path: Path) -> None:
-    from mccgr_cli.plots.canvas import encode, new_figure, our_look, stroke
+    from mccgr_cli.plots.canvas import encode, log_scale, new_figure, our_look, stroke
     from mccgr_cli.settings import Drawing
 
     with our_look():
         figure = new_figure(Drawing(), 9, 3.2)
         for number, (name, (values, times)) in enumerate(found.items()):
             axes = figure.add_subplot(1, 3, number + 1)
-            axes.loglog(values, 1000 * times, **stroke(0))
-            axes.loglog(values, 1000 * times[-1] * values / values[-1], color="0.6", linestyle=":")
+            in_proportion = times[-1] * values / values[-1]
+            axes.plot(values, 1000 * times, **stroke(0))
+            axes.plot(values, 1000 * in_proportion, color="0.6", linestyle=":")
+            log_scale(axes, "x", values)
+            log_scale(axes, "y", 1000 * np.append(times, in_proportion))
             axes.set_xlabel(name)
             axes.set_title(f"exponent {exponent(values, times):.2f}")
             if number == 0:
