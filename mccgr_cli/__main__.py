@@ -20,6 +20,9 @@ def run() -> None:
         main(prog_name="mccgr")
     finally:
         ignore_interrupts()
+        # `python -m` dies of SIGINT at last, whatever the status, if an interrupt has once come through a string that
+        # was being run, as dataclasses are in libraries while these are imported. Another string has it forget.
+        exec("")
 
 
 if __name__ == "__main__":

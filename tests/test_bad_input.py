@@ -445,6 +445,22 @@ def test_interrupting_a_real_run(X_file, tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["X.h5"]
 
 
+def test_an_interrupt_while_a_library_is_imported_has_the_same_status(tmp_path):
+    (tmp_path / "begun.py").write_text(
+        "import sys\n"
+        "from mccgr_cli import __main__, cli\n"
+        "def main(prog_name):\n"
+        "    try:\n"
+        "        exec('raise KeyboardInterrupt')\n"
+        "    except KeyboardInterrupt:\n"
+        "        sys.exit(130)\n"
+        "cli.main = main\n"
+        "__main__.run()\n"
+    )
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    assert subprocess.run([sys.executable, "-m", "begun"], env=environment).returncode == 130
+
+
 def test_a_file_separated_by_semicolons(refused, tmp_path):
     (tmp_path / "X.csv").write_text("1;2\n3;4\n")
     assert "separated by ';'" in refused(*factorize(tmp_path / "X.csv"))
