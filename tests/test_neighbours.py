@@ -268,6 +268,9 @@ def test_sparse_samples_and_histograms_are_searched_exactly(faiss):
     X = np.maximum(many(500), 0)
     assert nearest(sparse.csr_array(X), 5, "euclidean", "approximate").search.exact
     assert nearest(X, 5, "histogram", "approximate").search.exact
+    assert "no sparse matrix" in str(nearest(sparse.csr_array(X), 5, "euclidean", "approximate").search)
+    assert "no histogram intersection" in str(nearest(X, 5, "histogram", "approximate").search)
+    assert str(nearest(X, 5, "histogram", "auto").search) == "exact"
 
 
 def test_without_the_library_many_samples_are_searched_exactly_and_approximate_is_refused(monkeypatch):

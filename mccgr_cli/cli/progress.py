@@ -43,7 +43,7 @@ class Reporter:
 
     def searched(self, search: Search) -> None:
         """How neighbours were found, where that was not the obvious way."""
-        tell = self.detail if search.recall is None else self.note
+        tell = self.note if search.why or not search.exact else self.detail
         tell(f"neighbours: {search}")
 
     @contextmanager

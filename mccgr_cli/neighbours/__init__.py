@@ -19,17 +19,16 @@ LARGEST_EXACT = 50_000  # samples up to which the search is exact unless it is t
 
 @dataclass(frozen=True)
 class Search:
-    """How neighbours were found: exactly, or with a recall; exactly after all, where that was too low."""
+    """How neighbours were found: exactly, or with a recall; exactly after all, where a fast search would not do."""
 
     exact: bool = True
-    recall: float | None = None
+    recall: float | None = None  # of the fast search, if there was one
+    why: str = ""  # it would not do
 
     def __str__(self) -> str:
-        if self.recall is None:
-            return "exact"
-        if self.exact:
-            return f"exact, as a fast search had recall {self.recall:.3f} only"
-        return f"approximate, recall {self.recall:.3f}"
+        if not self.exact:
+            return f"approximate, recall {self.recall:.3f}"
+        return f"exact, as {self.why}" if self.why else "exact"
 
 
 @dataclass(frozen=True)
@@ -59,17 +58,20 @@ def nearest(X: Matrix, neighbors: int, metric: str, search: str = "auto") -> Fou
     if metric == "cosine":  # on unit rows both metrics order alike
         X = normalize(X, "l2")
     columns: Array | None = None
-    if metric == "histogram":
-        columns = by_intersection(X, neighbors)
-    elif wants_approximate(X, search):
-        columns, recall = approximately(X, neighbors)
-        how = Search(columns is None, recall)
+    if search == "approximate" or (search == "auto" and X.shape[0] > LARGEST_EXACT and has_library()):
+        how = Search(why=beyond_the_library(X, metric))
+        if not how.why:
+            columns, recall = approximately(X, neighbors)
+            how = Search(False, recall)
+            if columns is None:
+                how = Search(True, recall, f"a fast search had recall {recall:.3f} only")
     if columns is None:
-        columns = exactly(X, neighbors)
+        columns = by_intersection(X, neighbors) if metric == "histogram" else exactly(X, neighbors)
     return Found(np.repeat(searched, neighbors), searched[columns.ravel()], how)
 
 
-def wants_approximate(X: Matrix, search: str) -> bool:
-    if sparse.issparse(X):  # which the library does not take
-        return False
-    return search == "approximate" or (search == "auto" and X.shape[0] > LARGEST_EXACT and has_library())
+def beyond_the_library(X: Matrix, metric: str) -> str:
+    """Why the library for fast searches has nothing for these samples; nothing if it has."""
+    if metric == "histogram":
+        return "the fast search knows no histogram intersection"
+    return "the fast search takes no sparse matrix" if sparse.issparse(X) else ""
