@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import threading
+import time
 
 import numpy as np
 import pytest
@@ -50,6 +52,18 @@ def test_a_failing_block_fails_the_pass_and_the_next_pass_runs(unwanted):
     with pytest.raises(ValueError, match=f"met {unwanted}"):
         list(source.map(fail_on, shared=(unwanted,)))
     assert [value for _, value in source.map(fail_on, shared=(-1,))] == list(range(40))
+
+
+def thread_of(block):
+    time.sleep(0.01)
+    return threading.get_ident()
+
+
+def test_the_thread_that_waits_for_blocks_works_on_them_too(monkeypatch):
+    monkeypatch.setattr("mccgr_cli.blocks.blas_threads", lambda: 2)
+    worked = [thread for _, thread in MemoryBlocks(np.ones((12, 1)), 1).map(thread_of)]
+    assert len(set(worked)) == 2
+    assert 3 <= worked.count(threading.get_ident()) <= 9
 
 
 @pytest.mark.slow
