@@ -119,10 +119,14 @@ class CoordinateUpdate(QuadraticUpdate):
         self._measure()
 
     def pass_over(self, W: Array, anchor: Array | None, bound: Array | None, weighted: Array, gram: Array) -> None:
-        self.W, self.numerator, self.weighted = np.empty_like(W), np.empty_like(W), weighted
+        self.W = np.empty_like(W)
         self.P, self.G = np.empty_like(self.P), np.empty_like(self.G)
+        into: tuple[Array, ...] = (self.W,)
+        if anchor is not None:  # steps along the graph will need it
+            self.numerator, self.weighted = np.empty_like(W), weighted
+            into = (self.W, self.numerator)
         shared = (np.ascontiguousarray(weighted.T, dtype=W.dtype), gram, rounds_for(gram, bound), self.products)
-        self.sweep(descend_rows, (W, anchor, bound), shared, into=(self.W, self.numerator))
+        self.sweep(descend_rows, (W, anchor, bound), shared, into)
 
     def choose_basis(self, *candidates: Array) -> None:
         """The one with the lower objective: the pass over X has told all that is needed of any basis."""
@@ -153,8 +157,9 @@ class CoordinateUpdate(QuadraticUpdate):
         self.P *= scale[:, None]
         self.G *= scale[:, None] * scale
         self.H = self.H / scale[:, None]
-        self.numerator /= scale.astype(self.W.dtype)
-        self.weighted = self.weighted / scale[:, None]
+        if self.graph is not None:
+            self.numerator /= scale.astype(self.W.dtype)
+            self.weighted = self.weighted / scale[:, None]
 
     def retreat(self, here: Point, highest: float) -> None:
         """Go back towards ``here`` as far as it takes: lengths that are kept can make the best of steps too long."""
@@ -252,11 +257,16 @@ def descend_rows(
     gram: Array,
     rounds: int,
     products: Products,
-) -> tuple[Array, Array, Array, Array]:
-    """The step for a block: W'X and W'W of the new W, this, and N; ``weighted`` is (rho*H)', ``gram`` is (rho*H)H'."""
+) -> tuple[Array, ...]:
+    """The step for a block: W'X and W'W of the new W, this, and with a graph N.
+
+    ``weighted`` is (rho*H)', ``gram`` is (rho*H)H'.
+    """
     numerator = products.narrow(X_b, weighted)
-    target = numerator if anchor_b is None else numerator + anchor_b
-    new = descended(W_b, target, gram, bound_b, rounds, products)
+    if anchor_b is None:
+        new = descended(W_b, numerator, gram, bound_b, rounds, products)
+        return *gather(X_b, new, products), new
+    new = descended(W_b, numerator + anchor_b, gram, bound_b, rounds, products)
     return *gather(X_b, new, products), new, numerator
 
 
