@@ -11,12 +11,12 @@ from conftest import ORACLES, paper, paper_graph, planted, relative_gap
 from scipy.optimize import nnls
 
 from mccgr_cli import stages
-from mccgr_cli.blocks import MemoryBlocks
+from mccgr_cli.blocks import MemoryBlocks, moments
 from mccgr_cli.graph import build_graph
 from mccgr_cli.methods.coordinate import GRAPH_STEPS, descended, graph_steps_for
 from mccgr_cli.products import Products
 from mccgr_cli.settings import SOLVERS, GraphSettings, Settings
-from mccgr_cli.solver import solve
+from mccgr_cli.solver import make_update, solve
 
 
 def smooth(n=300, d=40, k=5, seed=0):
@@ -102,6 +102,19 @@ def test_a_graph_told_by_its_strength_keeps_its_weight():
     held, alpha = graph_share(alpha=None, strength=1.0)
     argued_away, _ = graph_share(alpha=alpha)
     assert held > 10 * argued_away
+
+
+@pytest.mark.parametrize("weight", [{"alpha": 1.0}, {"alpha": None, "strength": 100.0}], ids=["alpha", "strength"])
+def test_what_is_expected_of_the_next_pass_starts_from_the_last(weight):
+    X, _ = planted()
+    source, rng = MemoryBlocks(X), np.random.default_rng(0)
+    settings = paper(k=3, solver="coordinate", **weight)
+    start = rng.random((len(X), 3)), rng.random((3, X.shape[1]))
+    update = make_update(source, settings, build_graph(X, paper_graph()), moments(source), *start)
+    update.start()
+    for _ in range(3):
+        update.step()
+        np.testing.assert_allclose(update.numerator, X @ update.weighted.T, rtol=1e-9)
 
 
 def test_restarts_share_the_weight_of_the_graph_and_hold_their_scale():
