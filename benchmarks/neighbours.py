@@ -24,6 +24,7 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.timing import line, table
 from mccgr_cli.blocks import Array
 from mccgr_cli.neighbours import nearest
 from mccgr_cli.neighbours.distances import half_squares
@@ -153,14 +154,14 @@ def recall(X: Array, found: Array) -> float:
     return float((half_squares(X, asked, found[asked]) <= farthest * (1 + 1e-9)).mean())
 
 
-def seconds(find: Finder, X: Array, neighbors: int) -> tuple[float, Array]:
+def timed(find: Finder, X: Array, neighbors: int) -> tuple[float, Array]:
     began = time.perf_counter()
     found = find(X, neighbors)
     return time.perf_counter() - began, found
 
 
-def table(data: Iterator[tuple[str, Array, tuple[str, ...]]], rounds: int) -> None:
-    print("| data | search | seconds | times as fast | recall@5 |\n|---|---|---|---|---|")
+def compare(data: Iterator[tuple[str, Array, tuple[str, ...]]], rounds: int) -> None:
+    print(table(["data", "search", "seconds", "times as fast", "recall@5"], []), flush=True)
     for name, X, hows in data:
         searches: dict[str, Finder] = {"scikit-learn": by_sklearn, **{f"mccgr, {how}": by_mccgr(how) for how in hows}}
         took: dict[str, list[float]] = {search: [] for search in searches}
@@ -169,13 +170,13 @@ def table(data: Iterator[tuple[str, Array, tuple[str, ...]]], rounds: int) -> No
             find(X[:2000], NEIGHBORS)
         for _ in range(rounds):
             for search, find in searches.items():
-                spent, found = seconds(find, X, NEIGHBORS)
+                spent, found = timed(find, X, NEIGHBORS)
                 took[search].append(spent)
                 shares[search] = shares.get(search) or recall(X, found)
         theirs = statistics.median(took["scikit-learn"])
         for search, times in took.items():
             ours = statistics.median(times)
-            print(f"| {name} | {search} | {ours:.2f} | {theirs / ours:.1f} | {shares[search]:.3f} |", flush=True)
+            print(line([name, search, f"{ours:.2f}", f"{theirs / ours:.1f}", f"{shares[search]:.3f}"]), flush=True)
 
 
 def data_of(given: argparse.Namespace) -> Iterator[tuple[str, Array, tuple[str, ...]]]:
@@ -198,16 +199,13 @@ def data_of(given: argparse.Namespace) -> Iterator[tuple[str, Array, tuple[str, 
 
 
 def compare_libraries(given: argparse.Namespace) -> None:
-    print(
-        "| data | library | first, seconds | again | recall@5 | recall@10 | MB beyond X | same again |\n"
-        + "|---" * 8
-        + "|"
-    )
+    columns = ["data", "library", "first, seconds", "again", "recall@5", "recall@10", "MB beyond X", "same again"]
+    print(table(columns, []), flush=True)
     kinds = ["mixture", "noise", *(["SIFT"] if given.images else [])]
     for kind in (kind for kind in kinds if given.only in kind):
         for library in LIBRARIES:
             if importlib.util.find_spec(library) is None:
-                print(f"| {kind} | {library} | not installed |" + " |" * 5)
+                print(line([kind, library, "not installed", *[""] * 5]), flush=True)
                 continue
             part = ["--one", kind, library, "--samples", str(given.samples)]
             if given.images:
@@ -222,13 +220,13 @@ def compare_one(given: argparse.Namespace) -> None:
     X = descriptors(given.images, n) if kind == "SIFT" else {"mixture": mixture, "noise": noise}[kind](n, 128)
     before = memory_now()
     find = LIBRARIES[library]
-    first, found = seconds(find, X, 10)
+    first, found = timed(find, X, 10)
     memory = memory_peak() - before
-    again, repeated = seconds(find, X, 10)
+    again, repeated = timed(find, X, 10)
     shares = recall(X, found[:, :5]), recall(X, found)
     same = "yes" if np.array_equal(found, repeated) else "no"
-    told = f"{first:.1f} | {again:.1f} | {shares[0]:.3f} | {shares[1]:.3f} | {memory:.0f} | {same}"
-    print(f"| {kind} | {library} | {told} |", flush=True)
+    found_of = (f"{share:.3f}" for share in shares)
+    print(line([kind, library, f"{first:.1f}", f"{again:.1f}", *found_of, f"{memory:.0f}", same]), flush=True)
 
 
 def memory_now() -> float:
@@ -242,8 +240,8 @@ def memory_peak() -> float:
 
 
 def status(field: str) -> float:
-    lines = Path("/proc/self/status").read_text().splitlines()
-    return next(int(line.split()[1]) for line in lines if line.startswith(f"{field}:")) / 1024
+    told = Path("/proc/self/status").read_text().splitlines()
+    return next(int(text.split()[1]) for text in told if text.startswith(f"{field}:")) / 1024
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -260,7 +258,7 @@ def main(arguments: list[str] | None = None) -> None:
     elif given.libraries:
         compare_libraries(given)
     else:
-        table(data_of(given), given.rounds)
+        compare(data_of(given), given.rounds)
 
 
 if __name__ == "__main__":
