@@ -13,9 +13,8 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.iteration import per_step
-from benchmarks.precision import update_of
-from benchmarks.timing import table
+from benchmarks.problems import update_of
+from benchmarks.timing import per_step, table
 from mccgr_cli.blocks import Array
 
 BASE = {"samples": 20_000, "features": 500, "components": 10}

@@ -24,9 +24,8 @@ from sklearn.decomposition import NMF
 from sklearn.exceptions import ConvergenceWarning
 
 from benchmarks.problems import random_graph
-from benchmarks.timing import in_turn, roofline, seconds, table
-from mccgr_cli.blocks import Array, MemoryBlocks, moments, threads_for_blocks
-from mccgr_cli.methods.base import Update
+from benchmarks.timing import in_turn, per_step, roofline, seconds, table
+from mccgr_cli.blocks import Array, MemoryBlocks, moments
 from mccgr_cli.settings import Settings, by_preset
 from mccgr_cli.solver import make_update, solve
 
@@ -55,13 +54,6 @@ def per_iteration(fit: Callable[[int], Any]) -> float:
     return (seconds(lambda: fit(21)) - seconds(lambda: fit(1))) / 20
 
 
-def per_step(update: Update) -> float:
-    with threads_for_blocks():
-        for _ in range(2):  # untimed: threads of BLAS that have just worked spin for a while
-            update.step()
-        return seconds(lambda: [update.step() for _ in range(20)]) / 20
-
-
 def nimfa_step(X: Array, W: Array, H: Array) -> Callable[[int], Any] | None:
     """nimfa's multiplicative updates, where nimfa runs at all."""
     try:
@@ -81,7 +73,7 @@ def peak_bytes() -> int:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 
-def compare(n: int, d: int, k: int, dtype: Any, repeats: int) -> list[object]:
+def compare(n: int, d: int, k: int, dtype: Any, repeats: int) -> dict[str, str]:
     rng = np.random.default_rng(0)
     X = rng.random((n, d), dtype=dtype)
     W, H = rng.random((n, k)).astype(dtype), rng.random((k, d)).astype(dtype)
@@ -115,12 +107,17 @@ def compare(n: int, d: int, k: int, dtype: Any, repeats: int) -> list[object]:
     }
     nimfa = nimfa_step(X[:5000], W[:5000], H)
     taken = in_turn(actions, repeats)
-    taken["nimfa"] = float("nan") if nimfa is None else per_iteration(nimfa) * n / 5000
-    best = roofline(n, d, k, dtype)
-    us = taken["mccgr"]
-    ratios = [f"{taken[name] / us:.1f}x" for name in ("MU", "MU checked", "CD", "textbook", "nimfa")]
-    times = [f"{1000 * value:.1f}" for value in (us, best, *[taken[name] for name in list(taken)[1:]])]
-    return [np.dtype(dtype).name, *times, *ratios, f"{best / us:.0%}", f"{memory:.1%}"]
+    if nimfa is not None:
+        taken["nimfa"] = per_iteration(nimfa) * n / 5000
+    us, best = taken.pop("mccgr"), roofline(n, d, k, dtype)
+    cells = {
+        f"{n} x {d}, k = {k}, ms": np.dtype(dtype).name,
+        "mccgr": f"{1000 * us:.1f}",
+        "roofline": f"{1000 * best:.1f}",
+    }
+    cells |= {peer: f"{1000 * value:.1f}" for peer, value in taken.items()}
+    cells |= {f"{peer} / mccgr": f"{value / us:.1f}x" for peer, value in taken.items()}
+    return cells | {"of the roofline": f"{best / us:.0%}", "memory": f"{memory:.1%}"}
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -131,11 +128,9 @@ def main(arguments: list[str] | None = None) -> None:
     options.add_argument("--repeats", type=int, default=9)
     given = options.parse_args(arguments)
     sizes = given.samples, given.features, given.k
-    peers = ["MU", "MU checked", "CD", "textbook", "nimfa"]
-    columns = [f"{sizes[0]} x {sizes[1]}, k = {sizes[2]}, ms", "mccgr", "roofline", *peers]
-    columns += [f"{peer} / mccgr" for peer in peers] + ["of the roofline", "memory"]
     # The smaller first, as the peak of memory never falls.
-    print(table(columns, [compare(*sizes, dtype, given.repeats) for dtype in (np.float32, np.float64)]))
+    rows = [compare(*sizes, dtype, given.repeats) for dtype in (np.float32, np.float64)]
+    print(table(list(rows[0]), [list(row.values()) for row in rows]))
 
 
 if __name__ == "__main__":

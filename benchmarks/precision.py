@@ -9,33 +9,19 @@ import argparse
 import itertools
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
-from benchmarks.iteration import per_step
-from benchmarks.problems import random_graph
-from benchmarks.timing import in_turn, table
+from benchmarks.problems import update_of
+from benchmarks.timing import in_turn, per_step, table
 from mccgr_cli import stages
-from mccgr_cli.blocks import MemoryBlocks, moments
 from mccgr_cli.clustering import kmeans
 from mccgr_cli.metrics import evaluate
 from mccgr_cli.readers import load
-from mccgr_cli.settings import NORMALIZATION, GraphSettings, Settings, by_preset
-from mccgr_cli.solver import make_update
+from mccgr_cli.settings import NORMALIZATION, GraphSettings, Settings
 
 SIZES = ((50_000, 1_000, 10), (50_000, 1_000, 20), (20_000, 1_000, 2))
 METHODS = ("mccgr", "mcc")
-
-
-def update_of(n: int, d: int, k: int, dtype: Any, method: str = "mccgr") -> Any:
-    rng = np.random.default_rng(0)
-    source = MemoryBlocks(rng.random((n, d), dtype=dtype))
-    W, H = rng.random((n, k)).astype(dtype), rng.random((k, d)).astype(dtype)
-    settings = by_preset("paper", Settings, k=k, method=method, alpha=1.0, tolerance=0)
-    update = make_update(source, settings, random_graph(n, 5), moments(source), W, H)
-    update.start()
-    return update
 
 
 def nmi(path: Path, dtype: str, seeds: int) -> float:

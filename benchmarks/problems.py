@@ -12,6 +12,8 @@ from mccgr_cli import stages
 from mccgr_cli.blocks import Array, Matrix, MemoryBlocks, moments
 from mccgr_cli.initialize import random_start
 from mccgr_cli.readers import load
+from mccgr_cli.settings import Settings, by_preset
+from mccgr_cli.solver import make_update
 
 
 def planted(samples: int, features: int, k: int, dtype: str = "float64") -> Array:
@@ -41,3 +43,14 @@ def random_graph(samples: int, neighbors: int, seed: int = 0) -> Any:
 def start(X: Matrix, k: int, seed: int = 0) -> tuple[Array, Array]:
     source = MemoryBlocks(X)
     return random_start(source, k, moments(source).mean, np.random.default_rng(seed))
+
+
+def update_of(n: int, d: int, k: int, dtype: Any, method: str = "mccgr") -> Any:
+    """mccgr at work on noise, with a graph of random neighbours."""
+    rng = np.random.default_rng(0)
+    source = MemoryBlocks(rng.random((n, d), dtype=dtype))
+    W, H = rng.random((n, k)).astype(dtype), rng.random((k, d)).astype(dtype)
+    settings = by_preset("paper", Settings, k=k, method=method, alpha=1.0, tolerance=0)
+    update = make_update(source, settings, random_graph(n, 5), moments(source), W, H)
+    update.start()
+    return update

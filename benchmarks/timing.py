@@ -14,6 +14,9 @@ import scipy
 import sklearn
 from threadpoolctl import threadpool_info
 
+from mccgr_cli.blocks import threads_for_blocks
+from mccgr_cli.methods.base import Update
+
 
 def seconds(action: Callable[[], Any]) -> float:
     began = time.perf_counter()
@@ -28,6 +31,13 @@ def in_turn(actions: Mapping[str, Callable[[], float]], repeats: int) -> dict[st
         for name, action in actions.items():
             taken[name].append(action())
     return {name: statistics.median(values) for name, values in taken.items()}
+
+
+def per_step(update: Update) -> float:
+    with threads_for_blocks():
+        for _ in range(2):  # untimed: threads of BLAS that have just worked spin for a while
+            update.step()
+        return seconds(lambda: [update.step() for _ in range(20)]) / 20
 
 
 def threads() -> int:
