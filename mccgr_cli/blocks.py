@@ -2,18 +2,21 @@
 
 A source knows how to call a function on every block of rows of X. Where the rows are (memory, a file,
 other machines) is its own business; solvers see only :class:`BlockSource`.
+
+A function for blocks sits at module level with explicit arguments, so that other processes can call it, and returns a
+:class:`Partial`.
 """
 
 from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, Protocol, TypeAlias
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,6 +37,13 @@ VALUES_PER_FEATURE = 8
 UNPACKED_PRODUCT = 1_000_000
 
 
+class Partial(NamedTuple):
+    """What is found of a block. A source may put those of several blocks together."""
+
+    sums: tuple[Any, ...] = ()  # over the samples of the block: to be added to those of other blocks
+    rows: tuple[Array, ...] = ()  # with a row for each sample of the block: to be put below those of the block before
+
+
 class BlockSource(Protocol):
     """A non-negative matrix X (n, d) in blocks of rows."""
 
@@ -43,15 +53,52 @@ class BlockSource(Protocol):
     @property
     def dtype(self) -> np.dtype[Any]: ...
 
+    @property
+    def whole(self) -> Matrix | None:
+        """X itself, where it is in memory."""
+        ...
+
     def map(
-        self, function: Callable[..., Any], rows: Sequence[Array | None] = (), shared: Sequence[Any] = ()
-    ) -> Iterator[tuple[slice, Any]]:
+        self, function: Callable[..., Partial], rows: Sequence[Array | None] = (), shared: Sequence[Any] = ()
+    ) -> Iterator[tuple[slice, Partial]]:
         """Call ``function(X_b, *rows_b, *shared)`` on every block; yield, in order, its rows and the result.
 
         ``rows`` are arrays with a row per sample (or None), cut to the block; ``shared`` goes to all blocks.
-        ``function`` must be importable by name, so that other processes can call it too.
         """
         ...
+
+    def take(self, where: slice) -> Matrix:
+        """Some consecutive rows of X."""
+        ...
+
+
+def as_source(X: Matrix | BlockSource) -> BlockSource:
+    """A matrix in memory is a source too."""
+    return MemoryBlocks(X) if isinstance(X, np.ndarray) or sparse.issparse(X) else X
+
+
+def sweep(
+    source: BlockSource,
+    function: Callable[..., Partial],
+    rows: Sequence[Array | None] = (),
+    shared: Sequence[Any] = (),
+    into: Sequence[Array] = (),
+) -> list[Array]:
+    """One pass over X: what ``function`` sums up, in double precision; the rows that it returns go ``into`` arrays."""
+    return add_up(source.map(function, rows, shared), into)
+
+
+def add_up(found: Iterable[tuple[slice, Partial]], into: Sequence[Array]) -> list[Array]:
+    totals: list[Array] | None = None
+    for where, partial in found:
+        if totals is None:
+            totals = [np.array(one, dtype=np.float64) for one in partial.sums]  # in the order that products have
+        else:
+            for total, one in zip(totals, partial.sums, strict=True):
+                total += one
+        for array, part in zip(into, partial.rows, strict=True):
+            array[where] = part
+    return totals or []
 
 
 class Call:
@@ -70,26 +117,21 @@ class Call:
         return True
 
 
-class MemoryBlocks:
-    """Blocks of a dense or CSR matrix in memory, as views: nothing is copied.
+class ThreadedCalls:
+    """Several blocks are worked on at once, each by one thread (see :func:`threads_for_blocks`).
 
-    Several blocks are worked on at once, each by one thread (see :func:`threads_for_blocks`): threads of BLAS's
-    own gain little on products as narrow as these. The blocks, and so the rounding, do not depend on how many.
+    Threads of BLAS's own gain little on products as narrow as these.
     """
 
-    def __init__(self, X: Matrix, block_rows: int | None = None) -> None:
-        self.shape: tuple[int, int] = (X.shape[0], X.shape[1])
-        self.dtype: np.dtype[Any] = X.dtype
-        self._blocks = [(rows, row_view(X, rows)) for rows in row_slices(X, block_rows)]
-        self._threads = min(blas_threads(), len(self._blocks))
-        self._pool = ThreadPoolExecutor(self._threads - 1) if self._threads > 1 else None
+    def __init__(self, threads: int) -> None:
+        self._threads = threads
+        self._pool = ThreadPoolExecutor(threads - 1) if threads > 1 else None
+        self.ahead = 2 * threads + 1 if threads > 1 else 1  # blocks that may be taken before the first is done
 
-    def map(
-        self, function: Callable[..., Any], rows: Sequence[Array | None] = (), shared: Sequence[Any] = ()
+    def results(
+        self, function: Callable[..., Any], calls: Iterable[tuple[slice, tuple[Any, ...]]]
     ) -> Iterator[tuple[slice, Any]]:
-        calls = (
-            (where, (block, *(None if r is None else r[where] for r in rows), *shared)) for where, block in self._blocks
-        )
+        """What ``function`` makes of the arguments for each block, in their order."""
         if self._pool is None:
             for where, arguments in calls:
                 yield where, function(*arguments)
@@ -97,7 +139,7 @@ class MemoryBlocks:
         waiting: deque[Call] = deque()
         for where, arguments in calls:
             waiting.append(Call(where, function, arguments, self._pool))
-            if len(waiting) > 2 * self._threads:  # results are taken as they come: few are held at a time
+            if len(waiting) >= self.ahead:  # results are taken as they come: few are held at a time
                 yield self._next(waiting)
         while waiting:
             yield self._next(waiting)
@@ -108,6 +150,34 @@ class MemoryBlocks:
             pass
         call = waiting.popleft()
         return call.where, call.future.result()
+
+
+def cut(rows: Sequence[Array | None], where: slice) -> tuple[Array | None, ...]:
+    return tuple(None if array is None else array[where] for array in rows)
+
+
+class MemoryBlocks:
+    """Blocks of a dense or CSR matrix in memory, as views: nothing is copied.
+
+    The blocks, and so the rounding, do not depend on how many threads work on them.
+    """
+
+    def __init__(self, X: Matrix, block_rows: int | None = None, threads: int | None = None) -> None:
+        self.shape: tuple[int, int] = (X.shape[0], X.shape[1])
+        self.dtype: np.dtype[Any] = X.dtype
+        self.whole: Matrix | None = X
+        self._blocks = [(rows, row_view(X, rows)) for rows in row_slices(size_of(X), block_rows)]
+        self._calls = ThreadedCalls(min(threads or blas_threads(), len(self._blocks)))
+
+    def map(
+        self, function: Callable[..., Any], rows: Sequence[Array | None] = (), shared: Sequence[Any] = ()
+    ) -> Iterator[tuple[slice, Any]]:
+        """As the protocol has it; here the function may also be a local one, and return anything."""
+        calls = ((where, (block, *cut(rows, where), *shared)) for where, block in self._blocks)
+        return self._calls.results(function, calls)
+
+    def take(self, where: slice) -> Matrix:
+        return row_view(self.whole, where)
 
 
 @cache
@@ -139,17 +209,36 @@ def chunks(length: int, size: int) -> list[slice]:
     return [slice(start, min(start + size, length)) for start in range(0, length, size)]
 
 
-def row_slices(X: Matrix, block_rows: int | None = None) -> list[slice]:
+@dataclass(frozen=True)
+class Size:
+    """Of a matrix, as far as it decides on the blocks that are good to work on."""
+
+    samples: int
+    features: int
+    itemsize: int
+    values: int | None = None  # that a sparse matrix stores
+
+    @property
+    def bytes(self) -> int:
+        if self.values is None:
+            return self.samples * self.features * self.itemsize
+        return self.values * (self.itemsize + 4) + 8 * self.samples
+
+
+def size_of(X: Matrix) -> Size:
+    return Size(int(X.shape[0]), int(X.shape[1]), X.dtype.itemsize, int(X.nnz) if sparse.issparse(X) else None)
+
+
+def row_slices(size: Size, block_rows: int | None = None) -> list[slice]:
     """The rows of X in blocks of a size that is good to work on."""
-    n, d = int(X.shape[0]), int(X.shape[1])
-    if sparse.issparse(X):
-        size = X.nnz
-        target = whole = max(SPARSE_BLOCK_VALUES, VALUES_PER_FEATURE * d)
+    if size.values is not None:
+        amount = size.values
+        target = whole = max(SPARSE_BLOCK_VALUES, VALUES_PER_FEATURE * size.features)
     else:
-        size, target, whole = n * d * X.dtype.itemsize, DENSE_BLOCK_BYTES, WHOLE_BYTES
+        amount, target, whole = size.bytes, DENSE_BLOCK_BYTES, WHOLE_BYTES
     # In fours, so that no thread idles at the end of a pass over few blocks.
-    blocks = 1 if size <= whole else 4 * math.ceil(size / target / 4)
-    return chunks(n, block_rows or max(1, -(-n // blocks)))
+    blocks = 1 if amount <= whole else 4 * math.ceil(amount / target / 4)
+    return chunks(size.samples, block_rows or max(1, -(-size.samples // blocks)))
 
 
 def row_view(X: Matrix, rows: slice) -> Matrix:
@@ -177,42 +266,39 @@ class Moments:
 
 def moments(source: BlockSource) -> Moments:
     n, d = source.shape
-    sums, squares = np.zeros(d), np.zeros(d)
-    for _, (block_sums, block_squares) in source.map(block_moments):
-        sums += block_sums
-        squares += block_squares
+    sums, squares = sweep(source, block_moments)
     return Moments(mean=float(sums.sum()) / (n * d), means=sums / n, squares=squares)
 
 
-def block_moments(X_b: Matrix) -> tuple[Array, Array]:
+def block_moments(X_b: Matrix) -> Partial:
     if sparse.issparse(X_b):
         values, d = X_b.data.astype(np.float64), X_b.shape[1]
         sums, squares = (
             np.bincount(X_b.indices, weights=weights, minlength=d) for weights in (values, values * values)
         )
-        return sums, squares
-    return X_b.sum(axis=0, dtype=np.float64), np.einsum("ij,ij->j", X_b, X_b, dtype=np.float64)
+        return Partial((sums, squares))
+    return Partial((X_b.sum(axis=0, dtype=np.float64), np.einsum("ij,ij->j", X_b, X_b, dtype=np.float64)))
 
 
-def times(source: BlockSource, right: Array) -> Array:
-    """X right, (n, r), in the precision of ``right``."""
-    product = np.empty((source.shape[0], right.shape[1]), dtype=right.dtype)
-    for where, rows in source.map(narrow_product, shared=(right.astype(source.dtype, copy=False),)):
-        product[where] = rows
+def times(source: BlockSource, right: Array, dtype: Any = None) -> Array:
+    """X right, (n, r), in the precision of ``right`` unless told."""
+    product = np.empty((source.shape[0], right.shape[1]), dtype=dtype or right.dtype)
+    sweep(source, block_times, shared=(right.astype(source.dtype, copy=False),), into=(product,))
     return product
+
+
+def block_times(X_b: Matrix, right: Array) -> Partial:
+    return Partial(rows=(narrow_product(X_b, right),))
 
 
 def transposed_times(source: BlockSource, left: Array) -> Array:
     """X' left, (d, r)."""
-    product = np.zeros((source.shape[1], left.shape[1]))
-    for _, partial in source.map(block_transposed_times, (left.astype(source.dtype),)):
-        product += partial
+    (product,) = sweep(source, block_transposed_times, (left.astype(source.dtype),))
     return product
 
 
-def block_transposed_times(X_b: Matrix, left_b: Array) -> Array:
-    product: Array = X_b.T @ left_b
-    return product
+def block_transposed_times(X_b: Matrix, left_b: Array) -> Partial:
+    return Partial((X_b.T @ left_b,))
 
 
 def narrow_product(X_b: Matrix, right: Array) -> Array:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from mccgr_cli.axes import leading_singular_vectors
+from mccgr_cli.axes import divisor, leading_axes
 from mccgr_cli.blocks import Array, BlockSource, transposed_times
 from mccgr_cli.graph import parts
 
@@ -35,7 +35,9 @@ def nndsvd_start(source: BlockSource, k: int, mean: float, rng: np.random.Genera
     small random values (their variant "ar").
     """
     n, d = source.shape
-    U, S, V = leading_singular_vectors(source, min(k, n, d), rng)
+    axes = leading_axes(source, min(k, n, d), rng)
+    S, V = axes.sizes, axes.directions
+    U = axes.places(source, divisor(S))
     W, H = np.zeros((n, k)), np.zeros((k, d))
     for r in range(len(S)):
         left, right = U[:, r], V[r]

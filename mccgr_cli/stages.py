@@ -13,7 +13,7 @@ import numpy as np
 from scipy import sparse
 
 from mccgr_cli import clustering
-from mccgr_cli.blocks import Array, Matrix, MemoryBlocks
+from mccgr_cli.blocks import Array, BlockSource, Matrix, MemoryBlocks, as_source
 from mccgr_cli.container import FACTORS, Contents
 from mccgr_cli.errors import DataError, ParameterError, one_line
 from mccgr_cli.graph import build_graph, explained, parts
@@ -85,7 +85,7 @@ def read_codebook(given: Loaded) -> Codebook:
 
 
 def make_graph(
-    X: Matrix,
+    X: Matrix | BlockSource,
     settings: GraphSettings,
     how: str,
     names: dict[str, Any],
@@ -105,7 +105,7 @@ def make_graph(
 
 
 def choose_graph(
-    X: Matrix,
+    X: Matrix | BlockSource,
     settings: Settings,
     graph_settings: GraphSettings,
     given: Loaded | None = None,
@@ -129,7 +129,7 @@ def choose_graph(
     return build_graph(X, graph_settings, counts, on_search)
 
 
-def learn_weights(X: Matrix, settings: Settings) -> Array:
+def learn_weights(X: Matrix | BlockSource, settings: Settings) -> Array:
     """The weights of the features (d,) before there is a graph: a few steps without one."""
     few: dict[str, Any] = {
         "method": "mcc",
@@ -141,12 +141,12 @@ def learn_weights(X: Matrix, settings: Settings) -> Array:
     return factorize(X, replace(settings, **few)).rho
 
 
-def judge_features(X: Matrix, part: Array) -> Array:
+def judge_features(X: Matrix | BlockSource, part: Array) -> Array:
     """How much each feature is to count (d,) if samples belong together in these parts.
 
     Those that differ between the parts count, all nearly alike; those that do not are noise, or tell other things.
     """
-    shares = explained(MemoryBlocks(X), part)
+    shares = explained(as_source(X), part)
     return shares / (shares + DOUBTFUL * shares.mean()) if shares.any() else np.ones(len(shares))
 
 
@@ -182,7 +182,7 @@ def require(given: Loaded, *names: str) -> None:
 
 
 def factorize(
-    X: Matrix,
+    X: Matrix | BlockSource,
     settings: Settings,
     graph: sparse.csr_array[Any] | None = None,
     starts: Sequence[Start] | None = None,
@@ -191,7 +191,7 @@ def factorize(
     if settings.k > min(X.shape):
         what = f"{settings.k} components are more than a {X.shape[0]} x {X.shape[1]} matrix has room for"
         raise ParameterError("--k", what, f"give at most {min(X.shape)}")
-    return solve(MemoryBlocks(X), settings, graph, starts, on_step)
+    return solve(as_source(X), settings, graph, starts, on_step)
 
 
 def factors_contents(factors: Factors, settings: Settings, how: str, names: dict[str, Any]) -> Contents:

@@ -7,8 +7,9 @@ import pytest
 from conftest import planted
 from scipy import sparse
 
+from mccgr_cli.axes import leading_axes
 from mccgr_cli.blocks import MemoryBlocks, moments
-from mccgr_cli.initialize import leading_singular_vectors, nndsvd_start, random_start
+from mccgr_cli.initialize import nndsvd_start, random_start
 from mccgr_cli.settings import Settings
 from mccgr_cli.solver import solve
 
@@ -29,12 +30,24 @@ def test_starts_are_positive_and_W_has_the_size_of_uniform_numbers(start, make):
     assert (W @ H).mean() == pytest.approx(1000 * X.mean(), rel=0.5)
 
 
-def test_singular_vectors_are_those_of_the_whole_matrix():
+@pytest.mark.parametrize(("centred", "rank"), [(False, 3), (True, 2)])
+def test_axes_are_the_singular_vectors_of_the_whole_matrix(centred, rank):
     X, _ = planted()
-    U, S, V = leading_singular_vectors(MemoryBlocks(X, block_rows=13), 3, rng())
-    u, s, v = np.linalg.svd(X, full_matrices=False)
-    np.testing.assert_allclose(S, s[:3], rtol=1e-8)
-    np.testing.assert_allclose((U * S) @ V, (u[:, :3] * s[:3]) @ v[:3], atol=1e-4)
+    shift = X.mean(axis=0) if centred else np.zeros(X.shape[1])
+    scale = np.linspace(0.5, 2, X.shape[1]) if centred else np.ones(X.shape[1])
+    source = MemoryBlocks(X, block_rows=13)
+    axes = leading_axes(source, rank, rng(), shift, scale)
+    u, s, v = np.linalg.svd((X - shift) * scale, full_matrices=False)
+    np.testing.assert_allclose(axes.sizes, s[:rank], rtol=1e-8)
+    places = axes.places(source, np.ones(rank))
+    np.testing.assert_allclose(places @ axes.directions, (u[:, :rank] * s[:rank]) @ v[:rank], atol=1e-4)
+
+
+def test_axes_beyond_the_rank_are_nothing():
+    X = np.outer(np.arange(1.0, 8), np.ones(5))
+    axes = leading_axes(MemoryBlocks(X), 4, rng())
+    np.testing.assert_allclose(axes.sizes, [np.linalg.norm(X), 0, 0, 0], atol=1e-6)
+    np.testing.assert_allclose(axes.places(MemoryBlocks(X), np.ones(4))[:, 1:], 0, atol=1e-6)
 
 
 def test_nndsvd_starts_nearer_than_random_and_moves():

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from mccgr_cli.blocks import DENSE_BLOCK_BYTES, Array, BlockSource, Matrix, MemoryBlocks, chunks, times
+from mccgr_cli.blocks import DENSE_BLOCK_BYTES, Array, BlockSource, Matrix, MemoryBlocks, Partial, chunks, sweep, times
 from mccgr_cli.products import Products, products_for
 
 # Samples of the graph whose neighbours are summed together, and edges when the term is summed edge by edge.
@@ -236,18 +236,8 @@ class QuadraticUpdate(Update):
         shared: tuple[Any, ...] = (),
         into: tuple[Array, ...] = (),
     ) -> None:
-        """The pass over X: ``kernel`` returns W_b'X_b and W_b'W_b of the new W_b, and rows to go ``into`` arrays."""
-        self.G.fill(0)
-        P: Array | None = None
-        for where, (P_b, G_b, *new) in self.source.map(kernel, rows, shared):
-            if P is None:
-                P = P_b if P_b.dtype == self.P.dtype else P_b.astype(self.P.dtype)  # in the order that products have
-            else:
-                P += P_b
-            self.G += G_b
-            for array, part in zip(into, new, strict=True):
-                array[where] = part
-        self.P[:] = P
+        """The pass over X: ``kernel`` sums up W_b'X_b and W_b'W_b of the new W_b; its rows go ``into`` arrays."""
+        self.P[:], self.G[:] = sweep(self.source, kernel, rows, shared, into)
 
     def _terms(self, before: float) -> Terms:
         data = self.loss.value(self.errors)
@@ -275,10 +265,8 @@ class QuadraticUpdate(Update):
         return errors
 
     def _exact_errors(self, columns: Array) -> Array:
-        total = np.zeros(len(columns))
-        for _, errors in self.source.map(residual_squares, (self.W,), (self.H[:, columns], columns)):
-            total += errors
-        return total
+        (errors,) = sweep(self.source, residual_squares, (self.W,), (self.H[:, columns], columns))
+        return errors
 
 
 class AlternatingUpdate(QuadraticUpdate):
@@ -308,12 +296,12 @@ def relative_fall(before: float, after: float) -> float:
 # Block functions: at module level and with explicit arguments, so that they can be sent to other processes.
 
 
-def gather(X_b: Matrix, W_b: Array, products: Products) -> tuple[Array, Array]:
+def gather(X_b: Matrix, W_b: Array, products: Products) -> Partial:
     """What a pass leaves behind."""
-    return products.cross(W_b, X_b), W_b.T @ W_b
+    return Partial((products.cross(W_b, X_b), W_b.T @ W_b))
 
 
-def residual_squares(X_b: Matrix, W_b: Array, basis: Array, columns: Array) -> Array:
+def residual_squares(X_b: Matrix, W_b: Array, basis: Array, columns: Array) -> Partial:
     """sum_i (x_ij - (WH)_ij)^2 for some columns j, the plain way."""
     total = np.zeros(len(columns))
     height = max(1, DENSE_BLOCK_BYTES // (8 * len(columns)))
@@ -322,7 +310,7 @@ def residual_squares(X_b: Matrix, W_b: Array, basis: Array, columns: Array) -> A
         residual: Array = W_b[rows].astype(np.float64) @ basis
         residual -= block.toarray() if sparse.issparse(block) else block
         total += np.einsum("ij,ij->j", residual, residual)
-    return total
+    return Partial((total,))
 
 
 def quotient(numerator: Array, denominator: Array) -> Array:

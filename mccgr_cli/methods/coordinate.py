@@ -18,7 +18,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mccgr_cli.blocks import Array, Matrix, MemoryBlocks, chunks
+from mccgr_cli.blocks import Array, Matrix, MemoryBlocks, Partial, chunks
 from mccgr_cli.methods.base import GraphTerm, Problem, QuadraticUpdate, gather
 from mccgr_cli.products import Products
 
@@ -257,7 +257,7 @@ def descend_rows(
     gram: Array,
     rounds: int,
     products: Products,
-) -> tuple[Array, ...]:
+) -> Partial:
     """The step for a block: W'X and W'W of the new W, this, and with a graph N.
 
     ``weighted`` is (rho*H)', ``gram`` is (rho*H)H'.
@@ -265,9 +265,9 @@ def descend_rows(
     numerator = products.narrow(X_b, weighted)
     if anchor_b is None:
         new = descended(W_b, numerator, gram, bound_b, rounds, products)
-        return *gather(X_b, new, products), new
+        return gather(X_b, new, products)._replace(rows=(new,))
     new = descended(W_b, numerator + anchor_b, gram, bound_b, rounds, products)
-    return *gather(X_b, new, products), new, numerator
+    return gather(X_b, new, products)._replace(rows=(new, numerator))
 
 
 def rounds_for(gram: Array, bound: Array | None) -> int:

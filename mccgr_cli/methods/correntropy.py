@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from mccgr_cli.blocks import Array, Matrix
+from mccgr_cli.blocks import Array, Matrix, Partial
 from mccgr_cli.methods.base import AlternatingUpdate, Loss, gather, quotient
 from mccgr_cli.products import Products
 
@@ -134,12 +134,12 @@ def multiply_rows(
     weighted: Array,
     gram: Array,
     products: Products,
-) -> tuple[Array, Array, Array]:
+) -> Partial:
     """The step for a block of W, with its W'X and W'W; ``weighted`` is (rho*H)', ``gram`` is (rho*H)H'."""
     kernels = products.kernels(X_b, W_b.shape[1])
     if kernels is not None:
         P_b, new = kernels.multiplicative_step(X_b, W_b, pull_b, degrees_b, weighted, gram)
-        return P_b, new.T @ new, new
+        return Partial((P_b, new.T @ new), (new,))
     numerator = products.narrow(X_b, weighted)
     denominator = W_b @ gram
     if pull_b is not None and degrees_b is not None:
@@ -147,4 +147,4 @@ def multiply_rows(
         denominator += degrees_b[:, None] * W_b
     new = quotient(numerator, denominator)
     new *= W_b
-    return *gather(X_b, new, products), new
+    return gather(X_b, new, products)._replace(rows=(new,))

@@ -13,7 +13,7 @@ import numpy as np
 from scipy import sparse
 from scipy.special import kl_div
 
-from mccgr_cli.blocks import Array, BlockSource, Matrix, chunks
+from mccgr_cli.blocks import Array, BlockSource, Matrix, Partial, chunks, sweep
 from mccgr_cli.methods.base import Terms, Update, quotient, relative_fall
 
 # Non-zeros of a sparse block whose (WH)_ij are worked out together.
@@ -46,21 +46,17 @@ class DivergenceUpdate(Update):
 
     def _sweep(self, update: bool) -> None:
         basis = self.H.astype(self.source.dtype)
-        self.pulled = np.zeros(self.H.shape)
-        self.divergence = 0.0
-        for where, (W_b, pulled, divergence) in self.source.map(pull_rows, (self.W,), (basis, update)):
-            self.W[where] = W_b
-            self.pulled += pulled
-            self.divergence += divergence
+        self.pulled, divergence = sweep(self.source, pull_rows, (self.W,), (basis, update), into=(self.W,))
+        self.divergence = float(divergence)
 
 
-def pull_rows(X_b: Matrix, W_b: Array, basis: Array, update: bool) -> tuple[Array, Array, float]:
+def pull_rows(X_b: Matrix, W_b: Array, basis: Array, update: bool) -> Partial:
     """The step for a block of W (if ``update``), then its share of W'(X / WH) and of the divergence."""
     if update:
         step = ratio(X_b, fitted(X_b, W_b, basis)) @ basis.T
         W_b = W_b * quotient(step, basis.sum(axis=1))
     fit = fitted(X_b, W_b, basis)
-    return W_b, W_b.T @ ratio(X_b, fit), divergence(X_b, fit, W_b, basis)
+    return Partial((W_b.T @ ratio(X_b, fit), divergence(X_b, fit, W_b, basis)), (W_b,))
 
 
 def fitted(X_b: Matrix, W_b: Array, basis: Array) -> Array:
@@ -97,12 +93,11 @@ def divergence(X_b: Matrix, fit: Array, W_b: Array, basis: Array) -> float:
 def divergence_coefficients(source: BlockSource, H: Array, rho: Array) -> Array:
     """The W that fits X ~ WH best for a basis that stays as it is; every rho is 1."""
     W = np.empty((source.shape[0], len(H)), dtype=source.dtype)
-    for where, W_b in source.map(fit_rows, shared=(H.astype(source.dtype),)):
-        W[where] = W_b
+    sweep(source, fit_rows, shared=(H.astype(source.dtype),), into=(W,))
     return W
 
 
-def fit_rows(X_b: Matrix, basis: Array) -> Array:
+def fit_rows(X_b: Matrix, basis: Array) -> Partial:
     """The coefficients of a block for a basis that stays as it is."""
     sums = basis.sum(axis=1)
     level = np.asarray(X_b.sum(axis=1)).reshape(-1, 1) / max(float(sums.sum()), np.finfo(basis.dtype).tiny)
@@ -113,4 +108,4 @@ def fit_rows(X_b: Matrix, basis: Array) -> Array:
         W_b = new
         if (moved <= SMALLEST_CHANGE * W_b.max(axis=1)).all():
             break
-    return W_b
+    return Partial(rows=(W_b,))

@@ -12,7 +12,7 @@ from __future__ import annotations
 import numpy as np
 from scipy.optimize import nnls
 
-from mccgr_cli.blocks import Array, BlockSource, Matrix, times
+from mccgr_cli.blocks import Array, BlockSource, Matrix, Partial, times
 from mccgr_cli.methods.base import AlternatingUpdate, Problem, Terms, gather
 from mccgr_cli.products import Products
 
@@ -50,10 +50,10 @@ class ConstrainedLeastSquaresUpdate(AlternatingUpdate):
         self.sweep(regress_rows, (), shared, into=(self.W,))
 
 
-def regress_rows(X_b: Matrix, solver: Array, products: Products) -> tuple[Array, Array, Array]:
+def regress_rows(X_b: Matrix, solver: Array, products: Products) -> Partial:
     new = products.narrow(X_b, solver)
     np.maximum(new, 0, out=new)
-    return *gather(X_b, new, products), new
+    return gather(X_b, new, products)._replace(rows=(new,))
 
 
 class ProjectedGradientUpdate(AlternatingUpdate):

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from mccgr_cli.blocks import Array, Matrix, row_slices, row_view
+from mccgr_cli.blocks import Array, Matrix, row_slices, row_view, size_of
 from mccgr_cli.container import EXTRACTED, as_float
 from mccgr_cli.errors import DataError
 from mccgr_cli.readers.arrays import Found
@@ -108,7 +108,7 @@ def check_values(X: Matrix, where: str) -> None:
     n, d = X.shape
     if n == 0 or d == 0:
         raise DataError(where, f"empty matrix ({n} x {d})", "NMF needs samples and features")
-    blocks = row_slices(X)
+    blocks = row_slices(size_of(X))
     largest = 0.0
     for rows in blocks:
         values = stored_values(row_view(X, rows))
