@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
@@ -137,12 +137,15 @@ class ThreadedCalls:
                 yield where, function(*arguments)
             return
         waiting: deque[Call] = deque()
-        for where, arguments in calls:
-            waiting.append(Call(where, function, arguments, self._pool))
-            if len(waiting) >= self.ahead:  # results are taken as they come: few are held at a time
+        try:
+            for where, arguments in calls:
+                waiting.append(Call(where, function, arguments, self._pool))
+                if len(waiting) >= self.ahead:  # results are taken as they come: few are held at a time
+                    yield self._next(waiting)
+            while waiting:
                 yield self._next(waiting)
-        while waiting:
-            yield self._next(waiting)
+        finally:  # when it ends early: nobody may still be using a block
+            wait([call.future for call in waiting if not call.future.cancel()])
 
     def _next(self, waiting: deque[Call]) -> tuple[slice, Any]:
         """The result of the first call; while others are at it, this thread works on those that nobody has begun."""

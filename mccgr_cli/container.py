@@ -16,15 +16,13 @@ import h5py
 import numpy as np
 from scipy import sparse
 
-from mccgr_cli.blocks import Array, Matrix
+from mccgr_cli.blocks import Array
 from mccgr_cli.errors import DataError
 from mccgr_cli.settings import HISTORY, SCORES
+from mccgr_cli.stored import Stays, as_float, check_dtype, read_matrix, resolve
 
 FORMAT = "mccgr"
 VERSION = 1
-
-LARGEST_LENGTH = 1 << 48  # of a sparse matrix: beyond that, sizes in bytes overflow
-MOST_HOPS = 32  # from soft link to soft link; more are a circle
 
 
 @dataclass(frozen=True)
@@ -116,8 +114,8 @@ def is_container(file: h5py.File) -> bool:
     return bool(file.attrs.get("format") == FORMAT)
 
 
-def read(file: h5py.File, where: str) -> Contents:
-    """Read a whole file of ours and check it against the schema of its kind."""
+def read(file: h5py.File, where: str, stays: Stays | None = None) -> Contents:
+    """Read a whole file of ours, but for an X that ``stays`` in it, and check it against the schema of its kind."""
     kind, version = file.attrs.get("kind"), file.attrs.get("version")
     if not isinstance(version, (int, np.integer)) or version < 1:
         raise DataError(where, f"its format version is {version!r}, not a number", "the file is damaged")
@@ -129,7 +127,7 @@ def read(file: h5py.File, where: str) -> Contents:
     for name, spec in SCHEMA[kind].items():
         node = resolve(file, name, where)
         if node is not None:
-            datasets[name] = _read_field(node, name, spec, where)
+            datasets[name] = _read_field(node, name, spec, where, stays)
         elif spec.required:
             raise DataError(where, f"a {kind} file without /{name}", "make it again")
     _check_lengths(kind, datasets, where)
@@ -141,102 +139,30 @@ def read(file: h5py.File, where: str) -> Contents:
     return Contents(kind, datasets, attributes, _read_provenance(file))
 
 
-def resolve(group: h5py.Group, path: str, where: str, hops: int = MOST_HOPS) -> h5py.Dataset | h5py.Group | None:
-    """The object at ``path``, or None. Links that lead out of the file are refused, not followed."""
-    node: Any = group
-    for part in path.strip("/").split("/"):
-        link = node.get(part, getlink=True) if isinstance(node, h5py.Group) else None
-        if link is None:
-            return None
-        if isinstance(link, h5py.ExternalLink):
-            raise DataError(where, f"/{path.strip('/')} is a link to another file", "copy the data into this one")
-        if isinstance(link, h5py.SoftLink):  # followed by hand: its path may cross a link out of the file
-            start = node.file if link.path.startswith("/") else node
-            node = resolve(start, link.path, where, hops - 1) if hops else None
-        else:
-            node = node[part]
-    if isinstance(node, h5py.Dataset) and (node.is_virtual or node.external):
-        raise DataError(where, f"/{path.strip('/')} keeps its values in another file", "copy the data into this one")
-    return node
-
-
-def read_matrix(node: h5py.Dataset | h5py.Group, name: str, where: str) -> Matrix:
-    """A dense dataset, or a CSR or CSC group of data, indices and indptr."""
-    if isinstance(node, h5py.Dataset):
-        if node.ndim != 2:
-            raise DataError(where, f"/{name} has the shape {node.shape}", "a matrix has two dimensions")
-        _check_dtype(node, name, "real", where)
-        return np.asarray(node[()])
-    parts = {}
-    for part in ("data", "indices", "indptr"):
-        dataset = resolve(node, part, where)
-        if not isinstance(dataset, h5py.Dataset) or dataset.ndim != 1:
-            raise DataError(
-                where,
-                f"/{name} is a group but not a sparse matrix (no {part})",
-                "name a dataset with FILE::/dataset",
-            )
-        _check_dtype(dataset, f"{name}/{part}", "real" if part == "data" else "whole", where)
-        parts[part] = dataset[()]
-    shape = np.asarray(node.attrs.get("shape", node.attrs.get("h5sparse_shape", ())))
-    if shape.shape != (2,) or shape.dtype.kind not in "iu" or shape.max() > LARGEST_LENGTH:
-        raise DataError(where, f"/{name} does not state its shape", "write it as the attribute 'shape'")
-    by_column = "csc" in str(node.attrs.get("encoding-type", node.attrs.get("h5sparse_format", "csr")))
-    return compressed_matrix(parts, (int(shape[0]), int(shape[1])), by_column, f"{where}: /{name}")
-
-
-def compressed_matrix(
-    parts: Mapping[str, Array], shape: tuple[int, int], by_column: bool, where: str
-) -> sparse.csr_array[Any]:
-    """A checked CSR matrix out of the three arrays of a CSR or CSC one."""
-    data, indices, indptr = parts["data"], parts["indices"], parts["indptr"]
-    lines, width = (shape[1], shape[0]) if by_column else shape
-    faulty = (
-        (lines < 0 or width < 0 or len(indptr) != lines + 1)
-        or (len(indices) != len(data) or indptr[0] != 0 or indptr[-1] != len(data))
-        or bool(np.any(np.diff(indptr) < 0))
-        or (len(indices) > 0 and (indices.min() < 0 or indices.max() >= width))
-    )
-    if faulty:
-        raise DataError(where, "its indices do not fit its shape", "the file is damaged")
-    make = sparse.csc_array if by_column else sparse.csr_array
-    # as floats: duplicates are summed below, and small integers would overflow
-    matrix = make((as_float(data), indices, indptr), shape=shape).tocsr()
-    matrix.sum_duplicates()  # and sorts the indices
-    return matrix
-
-
 def read_text(node: h5py.Dataset, name: str, where: str) -> list[str]:
     if h5py.check_string_dtype(node.dtype) is None or node.ndim != 1:
         raise DataError(where, f"/{name} is not a list of names", "the file is damaged")
     return [str(text) for text in node.asstr(errors="replace")[()]]
 
 
-def _read_field(node: h5py.Dataset | h5py.Group, name: str, spec: Field, where: str) -> Any:
+def _read_field(node: h5py.Dataset | h5py.Group, name: str, spec: Field, where: str, stays: Stays | None = None) -> Any:
+    if spec.type == "matrix" and spec.within is None:
+        return read_matrix(node, name, where, stays)
     if spec.type == "matrix":
-        matrix = read_matrix(node, name, where)
-        if spec.within is not None:
-            matrix = as_float(matrix)
-            _check_bounds(matrix.data if sparse.issparse(matrix) else matrix, spec.within, name, where)
+        matrix = as_float(read_matrix(node, name, where))
+        _check_bounds(matrix.data if sparse.issparse(matrix) else matrix, spec.within or NON_NEGATIVE, name, where)
         return matrix
     if not isinstance(node, h5py.Dataset) or node.ndim != len(spec.dims):
         raise DataError(where, f"/{name} is not a dataset of {len(spec.dims)} dimensions", "make it again")
     if spec.type == "text":
         return read_text(node, name, where)
-    _check_dtype(node, name, spec.type, where)
+    check_dtype(node, name, spec.type, where)
     values = np.asarray(node[()])
     if spec.type == "real":
         values = as_float(values)
     if spec.within is not None:
         _check_bounds(values, spec.within, name, where)
     return values
-
-
-def as_float(values: Matrix) -> Matrix:
-    """Reals of any type as native float32 (only what is stored so) or float64."""
-    single = values.dtype.kind == "f" and values.dtype.itemsize == 4
-    with np.errstate(over="ignore"):  # a long double may become infinite, which is found later
-        return values.astype(np.float32 if single else np.float64, copy=False)
 
 
 def _check_bounds(values: Array, within: tuple[float, float], name: str, where: str) -> None:
@@ -246,12 +172,6 @@ def _check_bounds(values: Array, within: tuple[float, float], name: str, where: 
     if values.size and not (values.min() >= least - slack and values.max() < largest + slack):  # also true of NaN
         what = "negative or non-finite values" if open_ended else f"values that are not from {least:g} to {largest:g}"
         raise DataError(where, f"{what} in /{name}", "make it again")
-
-
-def _check_dtype(node: h5py.Dataset, name: str, expected: str, where: str) -> None:
-    kinds = "iu" if expected == "whole" else "fiub"
-    if node.dtype.kind not in kinds:
-        raise DataError(where, f"/{name} holds {node.dtype} where {expected} numbers belong", "convert it")
 
 
 def _check_lengths(kind: str, datasets: Mapping[str, Any], where: str) -> None:

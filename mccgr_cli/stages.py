@@ -20,10 +20,12 @@ from mccgr_cli.graph import build_graph, explained, parts
 from mccgr_cli.methods import METHODS
 from mccgr_cli.neighbours import Search, check_search
 from mccgr_cli.normalize import normalize
+from mccgr_cli.outofcore import FileBlocks
 from mccgr_cli.readers import Loaded
 from mccgr_cli.readers.checks import check_scale
 from mccgr_cli.settings import HISTORY, NORMALIZATIONS, Description, GraphSettings, Learning, Settings
 from mccgr_cli.solver import Factors, Start, Step, solve, transform, uses_graph
+from mccgr_cli.stored import StoredMatrix
 
 WEIGHING_STEPS = 20  # after which the weights of the features are good enough to look for neighbours with
 DOUBTFUL = 0.1  # share of the average of what parts explain, at which a feature counts half
@@ -35,12 +37,20 @@ if TYPE_CHECKING:  # what reads pictures is loaded only where there are pictures
 
 
 def prepare(matrix: Loaded, how: str, dtype: str | None = None) -> Matrix:
-    """X in the precision asked for, its rows normalized. The contents give their X away."""
+    """X in the precision asked for, its rows normalized, or what stays in its file. The contents give their X away."""
     X: Matrix = matrix.contents.datasets.pop("X")
+    if isinstance(X, StoredMatrix):
+        check_scale(X.largest, np.dtype(dtype or X.dtype), matrix.name)
+        return X.prepared_as(how, dtype)
     if dtype is not None and X.dtype != dtype:
         check_scale(float(X.max()), np.dtype(dtype), matrix.name)
         X = X.astype(dtype)
     return normalize(X, how)
+
+
+def in_blocks(X: Matrix | StoredMatrix) -> BlockSource:
+    """Wherever X is."""
+    return FileBlocks(X) if isinstance(X, StoredMatrix) else MemoryBlocks(X)
 
 
 def words_contents(

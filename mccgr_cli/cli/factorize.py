@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 @options.graph
 @options.graph_features
 @options.preprocessing
+@options.memory
 @options.seed
 @options.output
 @options.verbosity
@@ -40,6 +41,7 @@ def command(**given: Any) -> None:
       mccgr factorize COIL20.mat --k 20 --normalize l2 -o factors.h5
       mccgr factorize counts.h5ad --k 8 --method kl --label-key cell_type
       mccgr factorize X.h5 --k 5 -o - | mccgr cluster - -o - | mccgr evaluate - --format json
+      mccgr factorize large.h5 --k 10 --memory 4GB
     """
     from mccgr_cli import stages
     from mccgr_cli.cli.job import Job
@@ -58,9 +60,10 @@ def command(**given: Any) -> None:
         what = f"{settings.method} has an update of its own, and takes no {settings.solver} steps"
         raise ParameterError("--solver", what, "leave it out")
     job = Job(given, "factors")
-    matrix = job.load(given["source"], ("matrix",))
+    builds_graph = uses_graph(settings) and given["graph_file"] is None
+    matrix = job.load_matrix(settings, graph_settings if builds_graph else None)
     names = matrix.contents.names()
-    X = stages.prepare(matrix, given["normalize"], given["dtype"])
+    X = stages.in_blocks(stages.prepare(matrix, given["normalize"], given["dtype"]))
     starts = graph = None
     if from_file:
         starts = [stages.check_start(job.load(settings.init, ("factors", "clusters")), settings.k, X.shape)]

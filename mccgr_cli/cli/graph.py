@@ -14,6 +14,7 @@ from mccgr_cli.settings import GraphSettings
 @options.matrix_input("MATRIX")
 @options.graph
 @options.preprocessing
+@options.memory
 @options.output
 @options.verbosity
 def command(**given: Any) -> None:
@@ -34,9 +35,9 @@ def command(**given: Any) -> None:
 
     settings = options.chosen(GraphSettings, {**given, "graph_features": "plain"})
     job = Job(given, "graph")
-    matrix = job.load(given["source"], ("matrix",))
+    matrix = job.load_matrix(None, settings)
     names = matrix.contents.names()
-    X = stages.prepare(matrix, given["normalize"], given["dtype"])
+    X = stages.in_blocks(stages.prepare(matrix, given["normalize"], given["dtype"]))
     contents = stages.make_graph(X, settings, given["normalize"], names, job.reporter.searched)
     job.reporter.note(f"graph: {examine(contents['A'])}")
     job.write(contents)

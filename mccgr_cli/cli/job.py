@@ -12,17 +12,21 @@ from typing import Any
 
 import click
 
+from mccgr_cli.blocks import size_of
 from mccgr_cli.cli import stand
 from mccgr_cli.cli.progress import Reporter
 from mccgr_cli.cli.tables import shape_of
 from mccgr_cli.container import Contents, encode
 from mccgr_cli.errors import OutputError, ParameterError
+from mccgr_cli.memory import USABLE, Room, available, in_words
 from mccgr_cli.provenance import Input, record
 from mccgr_cli.readers import FORMATS, HDF5_SUFFIXES, Loaded, accessing, load, split_inner
+from mccgr_cli.settings import GraphSettings, Settings
 from mccgr_cli.storage import check_destination, write_files, write_stream, writing
+from mccgr_cli.stored import Stays, StoredMatrix
 
 # Options that say how to run, not what to compute.
-MANNERS = ("output", "overwrite", "quiet", "verbose", "jobs")
+MANNERS = ("output", "overwrite", "quiet", "verbose", "jobs", "memory")
 
 
 class Job:
@@ -64,15 +68,27 @@ class Job:
             for path in self.paths:
                 check_destination(path, overwrite)
 
-    def load(self, source: str, kinds: Sequence[str]) -> Loaded:
-        """An input, remembered for the provenance of the output."""
+    def load(self, source: str, kinds: Sequence[str], stays: Stays | None = None) -> Loaded:
+        """An input, remembered for the provenance of the output. A matrix that ``stays`` in its file is not read."""
         about_matrix = [name for name in ("transpose", "label_key") if "matrix" in kinds and name in self.given]
-        loaded = load(source, kinds=kinds, **{name: self.given[name] for name in about_matrix})
+        loaded = load(source, kinds=kinds, stays=stays, **{name: self.given[name] for name in about_matrix})
         main = next((name for name in ("X", "W", "A", "assignments") if name in loaded.contents), None)
         self.reporter.detail(f"read {loaded.name}: {main} {shape_of(loaded.contents[main])}" if main else loaded.name)
         if source != "-":
             self.spare([split_inner(source)[0]])
         self.inputs.append(Input(loaded.name, loaded.sha256, loaded.contents.provenance))
+        return loaded
+
+    def load_matrix(self, settings: Settings | None, graph: GraphSettings | None) -> Loaded:
+        """The matrix that is factorized, or whose graph is built, or both: in memory, or in its file if it must be."""
+        given = self.given["memory"]
+        room = Room(given or USABLE * available(), given is not None, settings, graph)
+        loaded = self.load(self.given["source"], ("matrix",), room.stays)
+        X = loaded.contents["X"]
+        if isinstance(X, StoredMatrix):
+            self.reporter.note(f"X, {in_words(X.size.bytes)}, stays in its file")
+        elif room.stays(size_of(X)):
+            self.reporter.note(f"{loaded.name}: all of it is in memory, as only HDF5 by rows is read some at a time")
         return loaded
 
     def spare(self, inputs: Iterable[str]) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from mccgr_cli.cli.types import FILE, Bandwidth, Number, Several, Whole
+from mccgr_cli.cli.types import FILE, Bandwidth, Bytes, Number, Several, Whole
 from mccgr_cli.errors import ParameterError
 from mccgr_cli.settings import (
     BANDWIDTHS,
@@ -306,6 +306,14 @@ jobs = click.option(
     metavar="N",
     callback=all_cores_if_none,
     help="Processes that share the work; 0: none but this one. The result is the same.  [default: one for each core]",
+)
+
+memory = click.option(
+    "--memory",
+    type=Bytes(),
+    metavar="SIZE",
+    help="Use about so much, as 500MB or 4GB: a larger MATRIX stays in its file, if that is HDF5 by rows, and is read "
+    "once for every iteration.  [default: what is free]",
 )
 
 seed = click.option(

@@ -40,6 +40,7 @@ class Whole(click.IntRange):
 
 
 MOST_NUMBERS = 100
+LEAST_MEMORY = 1e7
 
 
 class Numbers(click.ParamType):  # type: ignore[type-arg]
@@ -109,6 +110,24 @@ class Extent(click.ParamType):  # type: ignore[type-arg]
         if not cross:
             self.fail(f"{value!r} is not two numbers with an x between them", param, ctx)
         return self.one.convert(first, param, ctx), self.one.convert(second, param, ctx)
+
+
+class Bytes(click.ParamType):  # type: ignore[type-arg]
+    """An amount of memory: a number with a unit, as 500MB, 4GB or 1.5GiB; without one, bytes."""
+
+    name = "bytes"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        if isinstance(value, float):
+            return value
+        found = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?)\s*(?:([kmgtp])(i?)b?|b)?", str(value).strip().lower())
+        if found is None:
+            self.fail(f"{value!r} is not an amount of memory such as 500MB or 4GB", param, ctx)
+        power = " kmgtp".index(found[2] or " ")
+        amount = float(found[1]) * (1024.0 if found[3] else 1000.0) ** power
+        if not LEAST_MEMORY <= amount < 1e18:
+            self.fail(f"{value!r} is not from 10MB to 1000PB", param, ctx)
+        return amount
 
 
 class Bandwidth(click.ParamType):  # type: ignore[type-arg]

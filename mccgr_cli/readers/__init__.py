@@ -21,6 +21,7 @@ from mccgr_cli.errors import DataError
 from mccgr_cli.readers import arrays, hdf5, text
 from mccgr_cli.readers.arrays import Found
 from mccgr_cli.readers.checks import code_labels, finish_matrix
+from mccgr_cli.stored import Stays
 
 HASH_BYTES = 1 << 20
 
@@ -71,10 +72,14 @@ def load(
     kinds: Sequence[str] = ("matrix",),
     transpose: bool = False,
     label_key: str | None = None,
+    stays: Stays | None = None,
 ) -> Loaded:
-    """Read ``PATH``, ``PATH::INNER`` or ``-``, and check it: what comes out is fit to compute with."""
+    """Read ``PATH``, ``PATH::INNER`` or ``-``, and check it: what comes out is fit to compute with.
+
+    A matrix that ``stays`` in its file becomes a :class:`StoredMatrix`, if it is stored by rows.
+    """
     with opened(source) as file:
-        contents = read_contents(file, label_key)
+        contents = read_contents(file, label_key, stays)
     if contents.kind not in kinds:
         raise wrong_kind(contents.kind, kinds, file.name)
     if contents.kind == "matrix":
@@ -98,10 +103,10 @@ def load_labels(source: str) -> list[str]:
     return [names[code] for code in codes]
 
 
-def read_contents(file: Source, label_key: str | None) -> Contents:
+def read_contents(file: Source, label_key: str | None, stays: Stays | None = None) -> Contents:
     if file.is_hdf5:
         matlab = file.suffix == ".mat"
-        found = hdf5.read_hdf5(file.handle, file.inner, label_key, file.name, matlab)
+        found = hdf5.read_hdf5(file.handle, file.inner, label_key, file.name, matlab, stays)
         return found if isinstance(found, Contents) else Contents("matrix", found)
     path = foreign_path(file)
     if file.suffix not in FORMATS:

@@ -18,8 +18,8 @@ import numpy as np
 from scipy import sparse
 
 from mccgr_cli.blocks import Array
-from mccgr_cli.container import compressed_matrix
 from mccgr_cli.errors import DataError, MccgrError
+from mccgr_cli.stored import compressed_matrix
 
 # "X", and where the file has them "labels" (not yet coded), "sample_names" and "feature_names"
 Found: TypeAlias = dict[str, Any]

@@ -3,28 +3,34 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 
-from mccgr_cli.blocks import Array, Matrix, row_slices, row_view, size_of
-from mccgr_cli.container import EXTRACTED, as_float
+from mccgr_cli.blocks import Array, Matrix, MemoryBlocks
+from mccgr_cli.container import EXTRACTED
 from mccgr_cli.errors import DataError
+from mccgr_cli.outofcore import FileBlocks
 from mccgr_cli.readers.arrays import Found
+from mccgr_cli.stored import StoredMatrix, as_float
 
 # By size of a number in bytes: between these, the largest value can be squared and summed safely.
 SAFE = {4: (1e-12, 1e12), 8: (1e-100, 1e100)}
 
 
 def finish_matrix(found: Found, transpose: bool, where: str) -> Found:
-    X = as_real(found["X"], where)
+    X = found["X"] if isinstance(found["X"], StoredMatrix) else as_real(found["X"], where)
     names = [found.get("sample_names"), found.get("feature_names")]
     if transpose:
-        X = X.T.tocsr() if sparse.issparse(X) else np.ascontiguousarray(X.T)
+        X = transposed(X, where)
         names.reverse()
-    check_values(X, where)
+    if isinstance(X, StoredMatrix):
+        X = replace(X, largest=check_values(FileBlocks(X), where))
+    else:
+        check_values(MemoryBlocks(X), where)
     finished: Found = {"X": X}
     if "labels" in found:
         finished["labels"], finished["label_names"] = (
@@ -43,6 +49,13 @@ def finish_matrix(found: Found, transpose: bool, where: str) -> Found:
     if not transpose:
         finished.update((name, found[name]) for name in EXTRACTED if name in found)
     return finished
+
+
+def transposed(X: Matrix | StoredMatrix, where: str) -> Matrix:
+    if isinstance(X, StoredMatrix):
+        what = "is too large for memory, and its columns cannot be read some at a time"
+        raise DataError(where, what, "store it with samples in rows, or give more --memory")
+    return X.T.tocsr() if sparse.issparse(X) else np.ascontiguousarray(X.T)
 
 
 def as_real(X: Any, where: str) -> Matrix:
@@ -103,22 +116,23 @@ def cell_value(cell: Any, where: str) -> Any:
 # Values
 
 
-def check_values(X: Matrix, where: str) -> None:
-    """Refuse what NMF cannot factorize. Goes by blocks of rows, and copies nothing if all is well."""
-    n, d = X.shape
+def check_values(source: MemoryBlocks | FileBlocks, where: str, first_row: int = 0) -> float:
+    """Refuse what NMF cannot factorize; the largest value. Copies nothing if all is well."""
+    n, d = source.shape
     if n == 0 or d == 0:
         raise DataError(where, f"empty matrix ({n} x {d})", "NMF needs samples and features")
-    blocks = row_slices(size_of(X))
-    largest = 0.0
-    for rows in blocks:
-        values = stored_values(row_view(X, rows))
-        low, high = (values.min(), values.max()) if values.size else (0, 0)
-        if not (low >= 0 and high < np.inf):  # also true of NaN
-            raise value_fault(X, blocks, where)
-        largest = max(largest, float(high))
-    if largest == 0:
+    least, largest = np.transpose([found for _, found in source.map(extremes)])
+    if not (least.min() >= 0 and largest.max() < np.inf):  # also true of NaN
+        raise value_fault(source, where, first_row)
+    if largest.max() == 0:
         raise DataError(where, "all values are zero", "there is nothing to factorize")
-    check_scale(largest, X.dtype, where)
+    check_scale(float(largest.max()), source.dtype, where)
+    return float(largest.max())
+
+
+def extremes(X_b: Matrix) -> tuple[float, float]:
+    values = stored_values(X_b)
+    return (float(values.min()), float(values.max())) if values.size else (0.0, 0.0)
 
 
 def check_scale(largest: float, dtype: np.dtype[Any], where: str) -> None:
@@ -140,22 +154,26 @@ VALUE_FAULTS: tuple[tuple[Callable[[Array], Array], str, str, str], ...] = (
 )
 
 
-def value_fault(X: Matrix, blocks: Sequence[slice], where: str) -> DataError:
+def value_fault(source: MemoryBlocks | FileBlocks, where: str, first_row: int) -> DataError:
     """Count the worst kind of fault and name the place of the first."""
     for is_fault, one, several, remedy in VALUE_FAULTS:
-        count, place = 0, ""
-        for rows in blocks:
-            block = row_view(X, rows)
-            faults = is_fault(stored_values(block))
-            if not count and faults.any():
-                place = first_place(block, faults, rows.start)
-            count += int(faults.sum())
+        found = [(first_row + rows.start, *faults) for rows, faults in source.map(block_faults, shared=(is_fault,))]
+        count = sum(number for _, number, _ in found)
         if count:
-            return DataError(where, f"{count} {one if count == 1 else several}, first at {place}", remedy)
+            start, (row, rest) = next((start, place) for start, number, place in found if number)
+            return DataError(
+                where, f"{count} {one if count == 1 else several}, first at row {start + row}{rest}", remedy
+            )
     raise AssertionError("a fault that vanished")
 
 
-def first_place(block: Matrix, faults: Array, first_row: int) -> str:
+def block_faults(X_b: Matrix, is_fault: Callable[[Array], Array]) -> tuple[int, tuple[int, str]]:
+    """How many, and the row and what else is to be told of the first."""
+    faults = is_fault(stored_values(X_b))
+    return int(faults.sum()), first_place(X_b, faults) if faults.any() else (0, "")
+
+
+def first_place(block: Matrix, faults: Array) -> tuple[int, str]:
     position = int(faults.argmax())
     if sparse.issparse(block):
         row = int(np.searchsorted(block.indptr, position, side="right")) - 1
@@ -163,4 +181,4 @@ def first_place(block: Matrix, faults: Array, first_row: int) -> str:
     else:
         row, column = divmod(position, block.shape[1])
         value = block[row, column]
-    return f"row {first_row + row}, column {column}" + (f" ({value:g})" if np.isfinite(value) else "")
+    return row, f", column {column}" + (f" ({value:g})" if np.isfinite(value) else "")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -12,17 +10,10 @@ import h5py
 import numpy as np
 
 from mccgr_cli.blocks import Array
-from mccgr_cli.container import (
-    Contents,
-    compressed_matrix,
-    is_container,
-    read,
-    read_matrix,
-    read_text,
-    resolve,
-)
+from mccgr_cli.container import Contents, is_container, read, read_text
 from mccgr_cli.errors import DataError
 from mccgr_cli.readers.arrays import Found, missing, read_label_variable, read_variables, shown
+from mccgr_cli.stored import Stays, check_filters, compressed_matrix, opened, read_matrix, resolve
 
 SIGNATURE = b"\x89HDF\r\n\x1a\n"
 
@@ -39,31 +30,26 @@ def is_hdf5(file: BinaryIO) -> bool:
     return False
 
 
-@contextmanager
-def opened(source: Path | BinaryIO, where: str) -> Iterator[h5py.File]:
-    """An open file; whatever h5py cannot make of it is said in one line."""
-    try:
-        with h5py.File(source, "r") as file:
-            yield file
-    except BlockingIOError:
-        raise DataError(where, "another program is writing it", "wait until that is done") from None
-    except (OSError, KeyError, RuntimeError, ValueError, TypeError, OverflowError) as fault:
-        what = f"damaged or truncated HDF5 file ({' '.join(str(fault).split())})"
-        raise DataError(where, what, "make, copy or download it again") from fault
-
-
 def read_hdf5(
-    source: Path | BinaryIO, inner: str | None, label_key: str | None, where: str, matlab: bool
+    source: Path | BinaryIO,
+    inner: str | None,
+    label_key: str | None,
+    where: str,
+    matlab: bool,
+    stays: Stays | None = None,
 ) -> Contents | Found:
-    """The whole of a file of ours; of any other (or if a dataset is named) its matrix, labels, names."""
+    """The whole of a file of ours; of any other (or if a dataset is named) its matrix, labels, names.
+
+    ``stays`` says which matrices are too large to be read, and are to be left in the file.
+    """
     with opened(source, where) as file:
         if is_container(file) and inner is None:
             if label_key is not None:
                 raise DataError(where, "a mccgr file has its labels in /labels", "leave out --label-key")
-            return read(file, where)
+            return read(file, where, stays)
         if is_h5ad(file):
-            return read_h5ad(file, inner or "X", label_key, where)
-        return read_variables(HDF5Variables(file, where, matlab), inner, label_key)
+            return read_h5ad(HDF5Variables(file, where, False, stays), inner or "X", label_key)
+        return read_variables(HDF5Variables(file, where, matlab, stays), inner, label_key)
 
 
 def read_hdf5_labels(source: Path | BinaryIO, inner: str | None, where: str, matlab: bool) -> Any:
@@ -86,6 +72,7 @@ class HDF5Variables:
     file: h5py.File
     where: str
     matlab: bool  # MATLAB stores by columns, so that everything appears transposed
+    stays: Stays | None = None  # which matrices are to be left in the file
 
     def names(self) -> list[str]:
         return [name for name in self.file if not name.startswith("#")]  # "#refs#" is MATLAB's own
@@ -105,8 +92,9 @@ class HDF5Variables:
         if "MATLAB_empty" in node.attrs:  # then the values are the lengths
             return np.empty((0, 0))
         check_filters(node, name, self.where)
-        values = read_matrix(node, name, self.where)
-        return values.T if isinstance(node, h5py.Dataset) and self.by_column(node) else values
+        if isinstance(node, h5py.Dataset) and self.by_column(node):
+            return read_matrix(node, name, self.where).T
+        return read_matrix(node, name, self.where, self.stays)
 
     def labels(self, name: str) -> Any:
         node = self.find(name)
@@ -160,18 +148,6 @@ def read_matlab_sparse(group: h5py.Group, name: str, where: str) -> Any:
     return compressed_matrix({**parts, **starts}, shape, by_column=True, where=f"{where}: /{name}")
 
 
-def check_filters(node: h5py.Dataset | h5py.Group, name: str, where: str) -> None:
-    """A compression that is not installed is not a damaged file."""
-    stored = resolve(node, "data", where) if isinstance(node, h5py.Group) else node
-    if not isinstance(stored, h5py.Dataset):
-        return
-    plan = stored.id.get_create_plist()
-    for code, _, _, title in (plan.get_filter(i) for i in range(plan.get_nfilters())):
-        if not h5py.h5z.filter_avail(code):
-            what = f"/{name} is compressed by {title.decode(errors='replace') or code}, which HDF5 lacks here"
-            raise DataError(where, what, "repack it: h5repack -f GZIP=4 FILE NEWFILE")
-
-
 def read_values(node: h5py.Dataset, name: str, where: str) -> Any:
     """Numbers as an array, text as a list."""
     return read_text(node, name, where) if h5py.check_string_dtype(node.dtype) else np.asarray(node[()])
@@ -187,8 +163,8 @@ def is_h5ad(file: h5py.File) -> bool:
     )
 
 
-def read_h5ad(file: h5py.File, inner: str, label_key: str | None, where: str) -> Found:
-    variables = HDF5Variables(file, where, matlab=False)
+def read_h5ad(variables: HDF5Variables, inner: str, label_key: str | None) -> Found:
+    file, where = variables.file, variables.where
     found: Found = {"X": variables.matrix(inner)}
     genes = "raw/var" if inner.strip("/").startswith("raw/") else "var"
     for axis, (name, frame) in enumerate((("sample_names", "obs"), ("feature_names", genes))):

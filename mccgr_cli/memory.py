@@ -1,0 +1,101 @@
+"""How much memory there is, and how much a run takes beside X."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from mccgr_cli.blocks import Size
+from mccgr_cli.errors import MccgrError
+from mccgr_cli.settings import GraphSettings, Settings
+
+USABLE = 0.8  # of what is free: others want some too, and X is not all that is read
+
+EDGE_BYTES = 50.0  # for each neighbour of each sample, while the graph is put together
+PLACES = 3.5  # copies in single precision of the samples on their axes while neighbours are sought
+
+UNITS = ("B", "kB", "MB", "GB", "TB", "PB")
+
+
+def in_words(amount: float) -> str:
+    """
+    >>> in_words(8e9), in_words(1_234_567), in_words(12)
+    ('8 GB', '1.23 MB', '12 B')
+    """
+    power = 0
+    while amount >= 999.5 and power + 1 < len(UNITS):
+        amount, power = amount / 1000, power + 1
+    return f"{amount:.3g} {UNITS[power]}"
+
+
+def available() -> int:
+    """Bytes that this process can have ; a batch system may allow fewer than are free."""
+    return min([free_on_machine(), *left_by_limits()])
+
+
+def free_on_machine() -> int:
+    for line in lines_of(Path("/proc/meminfo")):
+        if line.startswith("MemAvailable:"):
+            return int(line.split()[1]) * 1024
+    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+
+
+def left_by_limits(root: Path = Path("/sys/fs/cgroup"), own: Path = Path("/proc/self/cgroup")) -> Iterator[int]:
+    """What each control group that the process is in has left: its limit less what is used and not a cache of files."""
+    for line in lines_of(own):
+        _, controllers, path = line.strip().split(":", 2)
+        if controllers == "":
+            folder, names = root, ("memory.max", "memory.current", "file ")
+        elif "memory" in controllers.split(","):
+            folder, names = root / "memory", ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_cache ")
+        else:
+            continue
+        place = folder / path.lstrip("/")
+        for group in (place, *place.parents):
+            if folder in (group, *group.parents):
+                limit, used = (next(lines_of(group / name), "max").strip() for name in names[:2])
+                if limit.isdigit() and used.isdigit():
+                    cached = [line for line in lines_of(group / "memory.stat") if line.startswith(names[2])]
+                    yield max(0, int(limit) - int(used) + sum(int(line.split()[1]) for line in cached))
+
+
+@dataclass(frozen=True)
+class Room:
+    """The memory that a command may use for X and all that comes with it."""
+
+    limit: float
+    given: bool  # by the user
+    settings: Settings | None
+    graph: GraphSettings | None  # None where no graph is built
+
+    def beside(self, size: Size) -> dict[str, float]:
+        """Bytes that stay in memory wherever X is, by what takes them."""
+        n, k = size.samples, self.settings.k if self.settings is not None else 0
+        arrays = 10 if self.settings is not None and self.settings.solver == "coordinate" else 5
+        taken = {"the factors": arrays * 8.0 * (n + size.features) * k}
+        if self.graph is not None:
+            axes = self.graph.axes_for(k)
+            taken["the graph"] = EDGE_BYTES * n * self.graph.neighbors
+            taken["the search for neighbours"] = PLACES * 4.0 * n * axes
+        return taken
+
+    def stays(self, size: Size) -> bool:
+        """Whether X is to be left in its file, as it does not fit into memory with the rest."""
+        rest = self.beside(size)
+        needed = sum(rest.values())
+        if needed > self.limit:
+            what = " and ".join(f"{name} {in_words(taken)}" for name, taken in rest.items() if taken)
+            have = f"--memory {in_words(self.limit)}" if self.given else f"{in_words(self.limit)} of free memory"
+            remedy = "give more --memory" if self.given else "use a larger machine"
+            raise MccgrError(have, f"without X, {what} are needed", f"{remedy}, a smaller --k, or fewer --axes")
+        return size.bytes + needed > self.limit
+
+
+def lines_of(path: Path) -> Iterator[str]:
+    try:
+        with path.open() as file:
+            yield from file
+    except OSError:
+        return

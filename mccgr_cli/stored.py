@@ -1,0 +1,248 @@
+"""Matrices as HDF5 stores them, dense or sparse: read whole, or left in their file and read some rows at a time."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, BinaryIO, TypeAlias
+
+import h5py
+import numpy as np
+from scipy import sparse
+
+from mccgr_cli.blocks import Array, Matrix, Size
+from mccgr_cli.errors import DataError
+from mccgr_cli.normalize import normalize
+
+LARGEST_LENGTH = 1 << 48  # of a sparse matrix: beyond that, sizes in bytes overflow
+MOST_HOPS = 32  # from soft link to soft link; more are a circle
+
+Stays: TypeAlias = Callable[[Size], bool]  # whether a matrix of this size is to be left in its file
+ReadRows: TypeAlias = Callable[[slice, Array | None], Matrix]
+
+
+@contextmanager
+def opened(source: Path | BinaryIO, where: str) -> Iterator[h5py.File]:
+    """An open file; whatever h5py cannot make of it is said in one line."""
+    try:
+        with h5py.File(source, "r") as file:
+            yield file
+    except BlockingIOError:
+        raise DataError(where, "another program is writing it", "wait until that is done") from None
+    except (OSError, KeyError, RuntimeError, ValueError, TypeError, OverflowError) as fault:
+        what = f"damaged or truncated HDF5 file ({' '.join(str(fault).split())})"
+        raise DataError(where, what, "make, copy or download it again") from fault
+
+
+def resolve(group: h5py.Group, path: str, where: str, hops: int = MOST_HOPS) -> h5py.Dataset | h5py.Group | None:
+    """The object at ``path``, or None. Links that lead out of the file are refused, not followed."""
+    node: Any = group
+    for part in path.strip("/").split("/"):
+        link = node.get(part, getlink=True) if isinstance(node, h5py.Group) else None
+        if link is None:
+            return None
+        if isinstance(link, h5py.ExternalLink):
+            raise DataError(where, f"/{path.strip('/')} is a link to another file", "copy the data into this one")
+        if isinstance(link, h5py.SoftLink):  # followed by hand: its path may cross a link out of the file
+            start = node.file if link.path.startswith("/") else node
+            node = resolve(start, link.path, where, hops - 1) if hops else None
+        else:
+            node = node[part]
+    if isinstance(node, h5py.Dataset) and (node.is_virtual or node.external):
+        raise DataError(where, f"/{path.strip('/')} keeps its values in another file", "copy the data into this one")
+    return node
+
+
+def check_dtype(node: h5py.Dataset, name: str, expected: str, where: str) -> None:
+    kinds = "iu" if expected == "whole" else "fiub"
+    if node.dtype.kind not in kinds:
+        raise DataError(where, f"/{name} holds {node.dtype} where {expected} numbers belong", "convert it")
+
+
+def check_filters(node: h5py.Dataset | h5py.Group, name: str, where: str) -> None:
+    """A compression that is not installed is not a damaged file."""
+    stored = resolve(node, "data", where) if isinstance(node, h5py.Group) else node
+    if not isinstance(stored, h5py.Dataset):
+        return
+    plan = stored.id.get_create_plist()
+    for code, _, _, title in (plan.get_filter(i) for i in range(plan.get_nfilters())):
+        if not h5py.h5z.filter_avail(code):
+            what = f"/{name} is compressed by {title.decode(errors='replace') or code}, which HDF5 lacks here"
+            raise DataError(where, what, "repack it: h5repack -f GZIP=4 FILE NEWFILE")
+
+
+def as_float(values: Matrix) -> Matrix:
+    """Reals of any type as native float32 (only what is stored so) or float64."""
+    with np.errstate(over="ignore"):  # a long double may become infinite, which is found later
+        return values.astype(float_type(values.dtype), copy=False)
+
+
+def float_type(stored: np.dtype[Any]) -> np.dtype[Any]:
+    return np.dtype(np.float32 if stored.kind == "f" and stored.itemsize == 4 else np.float64)
+
+
+# Whole
+
+
+def read_matrix(node: h5py.Dataset | h5py.Group, name: str, where: str, stays: Stays | None = None) -> Any:
+    """A dense dataset, or a CSR or CSC group of data, indices and indptr; or where it is, if it ``stays`` there."""
+    if isinstance(node, h5py.Dataset):
+        if node.ndim != 2:
+            raise DataError(where, f"/{name} has the shape {node.shape}", "a matrix has two dimensions")
+        check_dtype(node, name, "real", where)
+        shape = int(node.shape[0]), int(node.shape[1])
+        left = left_in_file(node, node, shape, where, stays)
+        return np.asarray(node[()]) if left is None else left
+    parts = sparse_parts(node, name, where)
+    lengths = np.asarray(node.attrs.get("shape", node.attrs.get("h5sparse_shape", ())))
+    if lengths.shape != (2,) or lengths.dtype.kind not in "iu" or lengths.max() > LARGEST_LENGTH:
+        raise DataError(where, f"/{name} does not state its shape", "write it as the attribute 'shape'")
+    shape = int(lengths[0]), int(lengths[1])
+    by_column = "csc" in str(node.attrs.get("encoding-type", node.attrs.get("h5sparse_format", "csr")))
+    left = None if by_column else left_in_file(node, parts["data"], shape, where, stays)
+    if left is not None:
+        return left
+    return compressed_matrix({part: parts[part][()] for part in parts}, shape, by_column, f"{where}: /{name}")
+
+
+def sparse_parts(group: h5py.Group, name: str, where: str) -> dict[str, h5py.Dataset]:
+    parts = {}
+    for part in ("data", "indices", "indptr"):
+        dataset = resolve(group, part, where)
+        if not isinstance(dataset, h5py.Dataset) or dataset.ndim != 1:
+            raise DataError(
+                where,
+                f"/{name} is a group but not a sparse matrix (no {part})",
+                "name a dataset with FILE::/dataset",
+            )
+        check_dtype(dataset, f"{name}/{part}", "real" if part == "data" else "whole", where)
+        parts[part] = dataset
+    return parts
+
+
+def compressed_matrix(
+    parts: Mapping[str, Array], shape: tuple[int, int], by_column: bool, where: str
+) -> sparse.csr_array[Any]:
+    """A checked CSR matrix out of the three arrays of a CSR or CSC one."""
+    data, indices, indptr = parts["data"], parts["indices"], parts["indptr"]
+    lines, width = (shape[1], shape[0]) if by_column else shape
+    faulty = (
+        (lines < 0 or width < 0 or len(indptr) != lines + 1)
+        or (len(indices) != len(data) or indptr[0] != 0 or indptr[-1] != len(data))
+        or bool(np.any(np.diff(indptr) < 0))
+        or (len(indices) > 0 and (indices.min() < 0 or indices.max() >= width))
+    )
+    if faulty:
+        raise DataError(where, "its indices do not fit its shape", "the file is damaged")
+    make = sparse.csc_array if by_column else sparse.csr_array
+    # as floats: duplicates are summed below, and small integers would overflow
+    matrix = make((as_float(data), indices, indptr), shape=shape).tocsr()
+    matrix.sum_duplicates()  # and sorts the indices
+    return matrix
+
+
+# Left in its file
+
+
+@dataclass(frozen=True)
+class StoredMatrix:
+    """Rows of a matrix that stays in its file. Other processes that see the same file can read it too."""
+
+    path: str
+    name: str  # in the file
+    where: str  # for messages
+    first: int  # row of the matrix in the file
+    size: Size
+    stored: np.dtype[Any]
+    unit: int  # rows that the file keeps together
+    stamp: tuple[int, int]  # the length of the file and when it was changed
+    dtype: np.dtype[Any]  # of the rows that are handed out
+    how: str = "none"  # they are normalized
+    largest: float = 0.0  # of the values in the file, once they are checked
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self.size.samples, self.size.features
+
+    def part(self, rows: slice) -> StoredMatrix:
+        samples = rows.stop - rows.start
+        values = self.size.values and self.size.values * samples // self.size.samples
+        return replace(self, first=self.first + rows.start, size=replace(self.size, samples=samples, values=values))
+
+    def prepared_as(self, how: str, dtype: str | None) -> StoredMatrix:
+        chosen = self.dtype if dtype is None else np.dtype(dtype)
+        return replace(self, how=how, dtype=chosen, size=replace(self.size, itemsize=chosen.itemsize))
+
+    @contextmanager
+    def reading(self) -> Iterator[ReadRows]:
+        """A function that reads rows as they are stored: dense ones into a buffer, if it is given one."""
+        if stamp_of(self.path) != self.stamp:
+            raise DataError(self.where, "has changed since it was first read", "run the command again")
+        with opened(Path(self.path), self.where) as file:
+            node = resolve(file, self.name, self.where)
+            if isinstance(node, h5py.Dataset):
+                yield self._dense_reader(node)
+            elif isinstance(node, h5py.Group):
+                yield self._sparse_reader(node)
+
+    def _dense_reader(self, dataset: h5py.Dataset) -> ReadRows:
+        def read(rows: slice, buffer: Array | None = None) -> Array:
+            first, count = self.first + rows.start, rows.stop - rows.start
+            into = np.empty((count, self.size.features), self.stored) if buffer is None else buffer[:count]
+            dataset.read_direct(into, np.s_[first : first + count])
+            return into
+
+        return read
+
+    def _sparse_reader(self, group: h5py.Group) -> ReadRows:
+        parts = sparse_parts(group, self.name, self.where)
+        starts = parts["indptr"][self.first : self.first + self.size.samples + 1].astype(np.int64)
+        if len(starts) != self.size.samples + 1 or starts[0] < 0 or starts[-1] > len(parts["data"]):
+            raise self.damaged()
+        if np.any(np.diff(starts) < 0):
+            raise self.damaged()
+
+        def read(rows: slice, _: Array | None = None) -> Matrix:
+            first, last = int(starts[rows.start]), int(starts[rows.stop])
+            found = {"data": parts["data"][first:last], "indices": parts["indices"][first:last]}
+            found["indptr"] = starts[rows.start : rows.stop + 1] - first
+            shape = rows.stop - rows.start, self.size.features
+            return compressed_matrix(found, shape, False, f"{self.where}: /{self.name}")
+
+        return read
+
+    def damaged(self) -> DataError:
+        return DataError(f"{self.where}: /{self.name}", "its indices do not fit its shape", "the file is damaged")
+
+    def buffer(self, rows: int) -> Array | None:
+        """Room for dense rows as they are stored."""
+        return None if self.size.values is not None else np.empty((rows, self.size.features), self.stored)
+
+    def prepared(self, raw: Matrix) -> Matrix:
+        """Rows as they are computed with; those that were read are used up."""
+        return normalize(as_float(raw).astype(self.dtype, copy=False), self.how)
+
+
+def left_in_file(
+    node: h5py.Dataset | h5py.Group, values: h5py.Dataset, shape: tuple[int, int], where: str, stays: Stays | None
+) -> StoredMatrix | None:
+    dtype = float_type(values.dtype)
+    size = Size(*shape, dtype.itemsize, None if values is node else len(values))
+    name = node.file.filename
+    if stays is None or min(shape) == 0 or not stays(size) or not os.path.isfile(name):  # noqa: PTH113 (a pipe's: no path)
+        return None
+    unit = values.chunks[0] if values is node and values.chunks is not None else 1
+    path = os.path.abspath(name)  # noqa: PTH100
+    stored = values.dtype.newbyteorder("=")
+    return StoredMatrix(path, str(node.name), where, 0, size, stored, unit, stamp_of(path), dtype)
+
+
+def stamp_of(path: str) -> tuple[int, int]:
+    try:
+        about = Path(path).stat()
+    except OSError as fault:
+        raise DataError(path, f"cannot be read: {(fault.strerror or str(fault)).lower()}") from None
+    return about.st_size, about.st_mtime_ns

@@ -1,0 +1,324 @@
+"""A matrix that stays in its file gives what it gives in memory, and is read no more often than it must be."""
+
+from __future__ import annotations
+
+import os
+import threading
+from contextlib import contextmanager
+from pathlib import Path
+
+import h5py
+import numpy as np
+import pytest
+from conftest import planted
+from scipy import sparse
+
+from mccgr_cli import memory
+from mccgr_cli.blocks import MemoryBlocks, moments, times, transposed_times
+from mccgr_cli.errors import DataError, MccgrError
+from mccgr_cli.outofcore import FileBlocks
+from mccgr_cli.readers import load
+from mccgr_cli.settings import METHODS, GraphSettings, Settings
+from mccgr_cli.stages import prepare
+from mccgr_cli.stored import StoredMatrix
+
+EVERYTHING = dict.fromkeys(("shuffle", "fletcher32"), True)
+LAYOUTS = {
+    "rows together": {"chunks": (7, 24)},
+    "tiles": {"chunks": (16, 5)},
+    "one chunk": {"chunks": (200, 24)},
+    "compressed": {"chunks": (13, 24), "compression": "gzip", **EVERYTHING},
+    "contiguous": {},
+}
+
+
+@pytest.fixture(autouse=True)
+def small_blocks(monkeypatch):
+    """Of some 20 rows, of which some are read at a time."""
+    monkeypatch.setattr("mccgr_cli.blocks.DENSE_BLOCK_BYTES", 20 * 24 * 8)
+    monkeypatch.setattr("mccgr_cli.blocks.WHOLE_BYTES", 1000)
+    monkeypatch.setattr("mccgr_cli.blocks.SPARSE_BLOCK_VALUES", 200)
+    monkeypatch.setattr("mccgr_cli.outofcore.READ_BYTES", 60 * 24 * 8)
+    monkeypatch.setattr("mccgr_cli.outofcore.MOST_BYTES", 100 * 24 * 8)
+
+
+def counts(n=200):
+    return np.floor(planted(n)[0] * 3)
+
+
+def write_dense(path, X, **layout):
+    with h5py.File(path, "w") as file:
+        file.create_dataset("X", data=X, **layout)
+    return path
+
+
+def write_sparse(path, X, shuffled=False):
+    """CSR as anndata writes it; ``shuffled``: with the indices of each row in another order."""
+    parts = {name: getattr(X, name) for name in ("data", "indices", "indptr")}
+    if shuffled:
+        order = np.concatenate([np.arange(*ends)[::-1] for ends in zip(X.indptr, X.indptr[1:], strict=False)])
+        parts |= {name: parts[name][order] for name in ("data", "indices")}
+    with h5py.File(path, "w") as file:
+        group = file.create_group("X")
+        group.attrs["shape"], group.attrs["encoding-type"] = X.shape, "csr_matrix"
+        for name, values in parts.items():
+            group[name] = values
+    return path
+
+
+def stored(path, how="none", dtype=None):
+    matrix = load(str(path), stays=lambda size: True)
+    assert isinstance(matrix.contents["X"], StoredMatrix)
+    return prepare(matrix, how, dtype)
+
+
+def in_memory(path, how="none", dtype=None):
+    return prepare(load(str(path)), how, dtype)
+
+
+def assert_same_passes(path, how="none", dtype=None, threads=None):
+    file, whole = FileBlocks(stored(path, how, dtype), threads), MemoryBlocks(in_memory(path, how, dtype))
+    assert (file.shape, file.dtype) == (whole.shape, whole.dtype)
+    rng = np.random.default_rng(0)
+    right, left = rng.random((file.shape[1], 3)), rng.random((file.shape[0], 3))
+    for _ in range(2):  # buffers are used again
+        np.testing.assert_array_equal(moments(file).squares, moments(whole).squares)
+        np.testing.assert_array_equal(times(file, right), times(whole, right))
+        np.testing.assert_array_equal(transposed_times(file, left), transposed_times(whole, left))
+    some = slice(33, 150)
+    taken, expected = file.take(some), whole.take(some)
+    assert abs(taken - expected).max() == 0
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("threads", [1, 3])
+@pytest.mark.parametrize("how", ["none", "hellinger"])
+def test_passes_over_a_file_equal_those_over_memory_to_the_last_bit(tmp_path, layout, threads, how):
+    assert_same_passes(write_dense(tmp_path / "X.h5", counts(), **LAYOUTS[layout]), how, threads=threads)
+
+
+@pytest.mark.parametrize("dtype", ["<f4", ">f8", "<f2", "u1", "<i4", ">i8", "bool"])
+@pytest.mark.parametrize("computed", [None, "float32"])
+def test_numbers_of_any_kind_are_read(tmp_path, dtype, computed):
+    assert_same_passes(write_dense(tmp_path / "X.h5", counts().astype(dtype)), "sqrt", computed)
+
+
+@pytest.mark.parametrize("shuffled", [False, True])
+@pytest.mark.parametrize("dtype", ["f8", "f4", "u2"])
+def test_sparse_rows_stay_sparse(tmp_path, shuffled, dtype):
+    X = sparse.csr_array((counts() * (counts() > 6)).astype(dtype))
+    path = write_sparse(tmp_path / "X.h5", X, shuffled)
+    assert sparse.issparse(FileBlocks(stored(path)).take(slice(0, 5)))
+    assert_same_passes(path, "l2")
+
+
+def test_a_part_is_read_alone(tmp_path):
+    for write, X in ((write_dense, counts()), (write_sparse, sparse.csr_array(counts()))):
+        whole = stored(write(tmp_path / f"{write.__name__}.h5", X), "sqrt")
+        part = FileBlocks(whole.part(slice(50, 150)).part(slice(10, 90)))
+        assert part.shape == (80, 24)
+        np.testing.assert_allclose(times(part, np.eye(24)), np.sqrt(counts()[60:140]))
+
+
+def test_reading_never_runs_far_ahead(tmp_path):
+    """However large the file is, a few buffers do."""
+    source = FileBlocks(stored(write_dense(tmp_path / "X.h5", counts(5000), chunks=(20, 24))), threads=2)
+    list(source.map(np.sum))
+    assert len(source._buffers) <= 4
+    assert sum(buffer.nbytes for buffer in source._buffers) <= 4 * 60 * 24 * 8
+
+
+def fail(X_b):
+    raise ArithmeticError("as it must")
+
+
+def test_a_pass_that_ends_early_leaves_no_thread_and_the_next_one_is_whole(tmp_path):
+    path = write_dense(tmp_path / "X.h5", counts(2000), chunks=(20, 24))
+    source = FileBlocks(stored(path), threads=2)
+    before = threading.active_count()
+    with pytest.raises(ArithmeticError):
+        list(source.map(fail))
+    begun = source.map(np.sum)
+    next(begun)
+    begun.close()
+    np.testing.assert_array_equal(moments(source).squares, moments(MemoryBlocks(in_memory(path))).squares)
+    assert threading.active_count() <= before + 1  # of the pool
+
+
+def test_a_file_that_changes_meanwhile_is_told(tmp_path):
+    path = write_dense(tmp_path / "X.h5", counts())
+    source = FileBlocks(stored(path))
+    os.utime(path, (1, 1))
+    with pytest.raises(DataError, match=r"has changed since it was first read; run the command again"):
+        moments(source)
+    path.unlink()
+    with pytest.raises(DataError, match="cannot be read: no such file"):
+        moments(source)
+
+
+def test_a_block_that_cannot_be_read_is_told(tmp_path):
+    path = write_dense(tmp_path / "X.h5", counts(), **LAYOUTS["compressed"])
+    matrix = stored(path)
+    with h5py.File(path) as file:
+        chunk = file["X"].id.get_chunk_info(9)
+    content = bytearray(path.read_bytes())
+    content[chunk.byte_offset : chunk.byte_offset + chunk.size] = bytes(chunk.size)
+    path.write_bytes(content)
+    os.utime(path, ns=(matrix.stamp[1], matrix.stamp[1]))
+    with pytest.raises(DataError, match="damaged or truncated HDF5 file"):
+        moments(FileBlocks(matrix))
+
+
+def test_values_are_checked_in_the_file(tmp_path):
+    X = counts()
+    X[150, 3] = X[40, 2] = -1
+    for write, make in ((write_dense, np.asarray), (write_sparse, sparse.csr_array)):
+        path = write(tmp_path / f"{write.__name__}.h5", make(X))
+        with pytest.raises(DataError, match=r"2 negative values, first at row 40, column 2 \(-1\); NMF needs X >= 0"):
+            stored(path)
+
+
+@pytest.mark.parametrize("spoil", ["indices", "indptr"])
+def test_sparse_indices_are_checked_in_the_file(tmp_path, spoil):
+    path = write_sparse(tmp_path / "X.h5", sparse.csr_array(counts()))
+    with h5py.File(path, "a") as file:
+        file[f"X/{spoil}"][100] = 10**6
+    with pytest.raises(DataError, match="its indices do not fit its shape"):
+        stored(path)
+
+
+# The command
+
+
+@pytest.fixture
+def large(tmp_path: Path) -> Path:
+    """More than the least --memory."""
+    X, labels = planted(6000, 240)
+    path = tmp_path / "X.h5"
+    write_dense(path, X, chunks=(100, 240))
+    with h5py.File(path, "a") as file:
+        file["labels"] = labels
+    return path
+
+
+def factors_of(path):
+    with h5py.File(path) as file:
+        return file["W"][()], file["H"][()], file["rho"][()]
+
+
+def factorize_both(mccgr, path, *options):
+    """W, H and rho by way of memory and of the file."""
+    outcomes = []
+    for way in ([], ["--memory", "10MB"]):
+        result = path.with_suffix(f".{len(way)}.h5")
+        outcome = mccgr("factorize", path, "--k", 3, "--iterations", 5, "-o", result, *options, *way)
+        assert outcome.status == 0, outcome.stderr
+        assert ("stays in its file" in outcome.stderr) == bool(way)
+        outcomes.append(factors_of(result))
+    return outcomes
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_the_same_factors_with_little_memory(mccgr, large, method):
+    in_memory, by_blocks = factorize_both(mccgr, large, "--method", method)
+    for one, other in zip(in_memory, by_blocks, strict=True):
+        np.testing.assert_allclose(other, one, rtol=1e-10, atol=1e-10 * one.max())
+
+
+@pytest.mark.parametrize("option", ["--init=nndsvd", "--init=random", "--dtype=float32", "--solver=coordinate"])
+def test_the_same_factors_whatever_the_start_the_precision_and_the_solver(mccgr, large, option):
+    in_memory, by_blocks = factorize_both(mccgr, large, option)
+    for one, other in zip(in_memory, by_blocks, strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+def test_the_same_factors_of_a_sparse_matrix(mccgr, tmp_path):
+    X = counts(8000)
+    path = write_sparse(tmp_path / "X.h5", sparse.csr_array(np.tile(X * (X > 2), 10)))
+    in_memory, by_blocks = factorize_both(mccgr, path)
+    for one, other in zip(in_memory, by_blocks, strict=True):
+        np.testing.assert_allclose(other, one, rtol=1e-10, atol=1e-10 * one.max())
+
+
+@pytest.mark.parametrize("solver", ["multiplicative", "coordinate"])
+def test_an_iteration_reads_the_file_once(mccgr, large, monkeypatch, solver):
+    readings = []
+    reading = StoredMatrix.reading
+
+    @contextmanager
+    def counted(self):
+        readings.append(self)
+        with reading(self) as read:
+            yield read
+
+    monkeypatch.setattr(StoredMatrix, "reading", counted)
+    options = ["--k", 3, "--memory", "10MB", "--tolerance", 0, "--solver", solver, "--overwrite"]
+
+    def readings_of(iterations):
+        readings.clear()
+        assert mccgr("factorize", large, *options, "--iterations", iterations).status == 0
+        return len(readings)
+
+    assert readings_of(14) - readings_of(10) == 4
+
+
+def test_the_same_graph_with_little_memory(mccgr, large):
+    graphs = []
+    for way in ([], ["--memory", "10MB"]):
+        path = large.with_name(f"A{len(way)}.h5")
+        assert mccgr("graph", large, "-o", path, *way).status == 0
+        with h5py.File(path) as file:
+            graphs.append([file[f"A/{part}"][()] for part in ("indptr", "indices", "data")])
+    for one, other in zip(*graphs, strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+def test_columns_cannot_be_read_some_at_a_time(refused, large):
+    message = refused("factorize", large, "--k", 3, "--transpose", "--memory", "10MB")
+    assert message.endswith("store it with samples in rows, or give more --memory")
+
+
+def test_what_is_not_hdf5_is_in_memory_and_that_is_said(mccgr, tmp_path):
+    np.save(tmp_path / "X.npy", planted(6000, 240)[0])
+    outcome = mccgr("factorize", tmp_path / "X.npy", "--k", 3, "--memory", "10MB", "--iterations", 2)
+    assert outcome.status == 0
+    assert "all of it is in memory" in outcome.stderr
+
+
+def test_factors_that_do_not_fit_are_told_before_anything_is_computed(refused, large):
+    message = refused("factorize", large, "--k", 200, "--memory", "10MB")
+    assert message.startswith("--memory 10 MB: without X, the factors ")
+    assert "the graph" in message
+    assert "give more --memory" in message
+
+
+@pytest.mark.parametrize("amount", ["much", "-1GB", "1 TBB", "1MB", "1e30", ""])
+def test_amounts_of_memory_that_are_none_are_refused(refused, large, amount):
+    assert "--memory" in refused("factorize", large, "--k", 3, "--memory", amount, status=2)
+
+
+# How much there is
+
+
+def test_the_limits_of_control_groups_are_heeded(tmp_path):
+    group = tmp_path / "slurm" / "job"
+    group.mkdir(parents=True)
+    (tmp_path / "own").write_text("0::/slurm/job\n")
+    (group / "memory.max").write_text("4000\n")
+    (group / "memory.current").write_text("3000\n")
+    (group / "memory.stat").write_text("anon 1000\nfile 1500\n")
+    (group.parent / "memory.max").write_text("max\n")
+    assert list(memory.left_by_limits(tmp_path, tmp_path / "own")) == [2500]
+
+
+def test_there_is_some_memory():
+    assert 10**7 < memory.available() < 10**15
+
+
+def test_x_stays_in_its_file_only_if_it_must():
+    room = memory.Room(1e9, True, Settings(k=5), GraphSettings())
+    small, larger, endless = (memory.Size(n, 1000, 8) for n in (10**4, 3 * 10**5, 10**8))
+    assert not room.stays(small)
+    assert room.stays(larger)
+    with pytest.raises(MccgrError, match=r"give more --memory, a smaller --k, or fewer --axes"):
+        room.stays(endless)
