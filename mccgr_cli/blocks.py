@@ -101,6 +101,19 @@ def add_up(found: Iterable[tuple[slice, Partial]], into: Sequence[Array]) -> lis
     return totals or []
 
 
+def merged(found: Iterable[tuple[slice, Partial]]) -> Partial:
+    """Those of consecutive blocks as one."""
+    rows: list[tuple[Array, ...]] = []
+
+    def kept() -> Iterator[tuple[slice, Partial]]:
+        for where, partial in found:
+            rows.append(partial.rows)
+            yield where, Partial(partial.sums)
+
+    sums = add_up(kept(), ())
+    return Partial(tuple(sums), tuple(np.concatenate(parts) for parts in zip(*rows, strict=True)))
+
+
 class Call:
     """Of a function on one block, by a thread of the pool unless the caller takes it over."""
 

@@ -50,10 +50,10 @@ class FileBlocks:
 
     whole: Matrix | None = None
 
-    def __init__(self, stored: Stored, threads: int | None = None) -> None:
+    def __init__(self, stored: Stored, block_rows: int | None = None, threads: int | None = None) -> None:
         self.shape, self.dtype = stored.shape, stored.dtype
         self._stored = stored
-        blocks = row_slices(stored.size)
+        blocks = row_slices(stored.size, block_rows)
         self._calls = ThreadedCalls(min(threads or blas_threads(), len(blocks)))
         self._reads = [blocks[some] for some in chunks(len(blocks), blocks_together(stored, blocks))]
         self._buffers: list[Array | None] = []

@@ -13,11 +13,12 @@ import h5py
 import numpy as np
 from scipy import sparse
 
-from mccgr_cli.blocks import Array, Matrix, Size
+from mccgr_cli.blocks import Array, Matrix, Size, chunks
 from mccgr_cli.errors import DataError
 from mccgr_cli.normalize import normalize
 
 LARGEST_LENGTH = 1 << 48  # of a sparse matrix: beyond that, sizes in bytes overflow
+LOAD_BYTES = 64 << 20  # read at a time
 MOST_HOPS = 32  # from soft link to soft link; more are a circle
 
 Stays: TypeAlias = Callable[[Size], bool]  # whether a matrix of this size is to be left in its file
@@ -220,6 +221,17 @@ class StoredMatrix:
     def buffer(self, rows: int) -> Array | None:
         """Room for dense rows as they are stored."""
         return None if self.size.values is not None else np.empty((rows, self.size.features), self.stored)
+
+    def load(self) -> Matrix:
+        """All rows, in memory."""
+        some = chunks(self.size.samples, max(1, LOAD_BYTES * self.size.samples // max(1, self.size.bytes)))
+        with self.reading() as read:
+            if self.size.values is not None:
+                return sparse.vstack([self.prepared(read(rows, None)) for rows in some], format="csr")
+            X = np.empty(self.shape, self.dtype)
+            for rows in some:
+                X[rows] = self.prepared(read(rows, None))
+        return X
 
     def prepared(self, raw: Matrix) -> Matrix:
         """Rows as they are computed with; those that were read are used up."""

@@ -77,7 +77,7 @@ def in_memory(path, how="none", dtype=None):
 
 
 def assert_same_passes(path, how="none", dtype=None, threads=None):
-    file, whole = FileBlocks(stored(path, how, dtype), threads), MemoryBlocks(in_memory(path, how, dtype))
+    file, whole = FileBlocks(stored(path, how, dtype), threads=threads), MemoryBlocks(in_memory(path, how, dtype))
     assert (file.shape, file.dtype) == (whole.shape, whole.dtype)
     rng = np.random.default_rng(0)
     right, left = rng.random((file.shape[1], 3)), rng.random((file.shape[0], 3))
@@ -117,6 +117,7 @@ def test_a_part_is_read_alone(tmp_path):
         whole = stored(write(tmp_path / f"{write.__name__}.h5", X), "sqrt")
         part = FileBlocks(whole.part(slice(50, 150)).part(slice(10, 90)))
         assert part.shape == (80, 24)
+        np.testing.assert_allclose(whole.part(slice(60, 140)).load() @ np.eye(24), np.sqrt(counts()[60:140]))
         np.testing.assert_allclose(times(part, np.eye(24)), np.sqrt(counts()[60:140]))
 
 

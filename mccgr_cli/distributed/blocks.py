@@ -1,0 +1,191 @@
+"""Blocks of samples that the workers of a Dask cluster hold.
+
+Each worker holds some consecutive rows of X, in its memory or, if they are too many, in the file, and works on them
+where they are: a pass over X is one call to each, with the rows of W and of the graph's pull that belong to them, and
+one answer. The scheduler has no part in it. What a lost worker held is read from the file by another, which then
+answers the same call.
+"""
+
+from __future__ import annotations
+
+import traceback
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+from urllib.parse import urlsplit
+
+import numpy as np
+
+from mccgr_cli.blocks import (
+    Array,
+    Matrix,
+    MemoryBlocks,
+    Partial,
+    chunks,
+    cut,
+    merged,
+    row_slices,
+    row_view,
+    size_of,
+    threads_for_blocks,
+)
+from mccgr_cli.distributed.connection import Cluster
+from mccgr_cli.errors import DataError, MccgrError
+from mccgr_cli.memory import available
+from mccgr_cli.outofcore import FileBlocks
+from mccgr_cli.stored import StoredMatrix
+from mccgr_cli.workers import outcome
+
+PARTS_PER_WORKER = 2  # so that one can be on its way while another is worked on
+HELD_SHARE = 0.6  # of a worker's memory that rows may take; dask stops giving it work at 0.8
+MOST_LOSSES = 20  # of workers in one pass, after which something is wrong with all of them
+LOOK_SECONDS = 5.0  # between two looks at whether there still are workers, while rows are being read
+
+
+class ClusterBlocks:
+    """X on the workers of a cluster. The parts, and so the rounding, are the same whoever holds them."""
+
+    whole: Matrix | None = None
+
+    def __init__(self, X: Matrix | StoredMatrix, cluster: Cluster) -> None:
+        self.shape: tuple[int, int] = X.shape
+        self.dtype: np.dtype[Any] = X.dtype
+        self._X, self._cluster = X, cluster
+        size = X.size if isinstance(X, StoredMatrix) else size_of(X)
+        blocks = row_slices(size)
+        self._block_rows = blocks[0].stop - blocks[0].start
+        self._row_bytes = size.bytes / size.samples
+        workers = cluster.await_workers()
+        together = -(-len(blocks) // (PARTS_PER_WORKER * len(workers)))
+        groups = [blocks[some] for some in chunks(len(blocks), together)]
+        self._parts = [Part(slice(group[0].start, group[-1].stop)) for group in groups]
+        self._place(self._parts)
+
+    def map(
+        self, function: Callable[..., Partial], rows: Sequence[Array | None] = (), shared: Sequence[Any] = ()
+    ) -> Iterator[tuple[slice, Partial]]:
+        for part in self._parts:
+            part.call(function, cut(rows, part.rows), shared)
+        losses = 0
+        for part in self._parts:
+            while (found := part.answer()) is None:
+                losses += 1
+                if losses > MOST_LOSSES:
+                    raise MccgrError(self._cluster.scheduler, f"{losses} workers were lost", "see their logs")
+                self._place([part])
+                part.call(function, cut(rows, part.rows), shared)
+            yield part.rows, found
+
+    def take(self, where: slice) -> Matrix:
+        return FileBlocks(self._X).take(where) if isinstance(self._X, StoredMatrix) else row_view(self._X, where)
+
+    def _place(self, parts: Sequence[Part]) -> None:
+        """Give parts to the workers that have the least, and wait until they have them."""
+        workers = self._cluster.await_workers()
+        room = room_of(self._cluster, workers)
+        taken: Counter[str] = Counter(dict.fromkeys(workers, 0))
+        for part in self._parts:
+            if part.worker in taken and part not in parts:
+                taken[part.worker] += part.bytes(self._row_bytes)
+        for part in parts:
+            part.worker = min(workers, key=lambda worker: taken[worker] / room[worker])
+            taken[part.worker] += part.bytes(self._row_bytes)
+            part.send(self._X, self._block_rows, taken[part.worker] <= room[part.worker], self._cluster)
+        for part in parts:
+            part.await_worker(self._cluster)
+
+
+class Part:
+    """Some rows of X, and the worker that holds them."""
+
+    def __init__(self, rows: slice) -> None:
+        self.rows = rows
+        self.worker = ""
+        self._future: Any = None  # of the held rows
+        self._held: Any = None
+        self._call: Any = None
+
+    def bytes(self, row_bytes: float) -> int:
+        return int((self.rows.stop - self.rows.start) * row_bytes)
+
+    def send(self, X: Matrix | StoredMatrix, block_rows: int, in_memory: bool, cluster: Cluster) -> None:
+        where = {"workers": [self.worker], "allow_other_workers": True}
+        rows: Any
+        if isinstance(X, StoredMatrix):
+            rows = X.part(self.rows)
+        else:  # there is no file that a worker could read
+            rows = cluster.client.scatter(row_view(X, self.rows), workers=[self.worker], direct=True, hash=False)
+        self._future = cluster.client.submit(HeldRows, rows, block_rows, in_memory, actor=True, pure=False, **where)
+
+    def await_worker(self, cluster: Cluster) -> None:
+        while True:
+            try:
+                self._held = self._future.result(timeout=LOOK_SECONDS)
+            except TimeoutError:
+                cluster.await_workers()
+                continue
+            return
+
+    def call(self, function: Callable[..., Partial], rows: Sequence[Array | None], shared: Sequence[Any]) -> None:
+        try:
+            self._call = self._held.work(function, rows, shared)
+        except RuntimeError:  # dask's word for a worker that is known to have gone
+            self._call = None
+
+    def answer(self) -> Partial | None:
+        """What the worker found; None if it was lost."""
+        call, self._call = self._call, None
+        if call is None:
+            return None
+        try:
+            reply = call.result()
+        except (OSError, RuntimeError):
+            return None
+        found: Partial = outcome(reply)
+        return found
+
+
+class HeldRows:
+    """On a worker: the rows of a part."""
+
+    def __init__(self, X: Matrix | StoredMatrix, block_rows: int, in_memory: bool) -> None:
+        from distributed import get_worker
+
+        worker = get_worker()
+        threads = worker.state.nthreads
+        self._source: MemoryBlocks | FileBlocks
+        try:
+            if isinstance(X, StoredMatrix) and not in_memory:
+                self._source = FileBlocks(X, block_rows, threads)
+            else:
+                self._source = MemoryBlocks(X.load() if isinstance(X, StoredMatrix) else X, block_rows, threads)
+        except MccgrError as fault:
+            remedy = "all workers must see the file under the same path"
+            raise DataError(f"worker {worker.address}", str(fault), remedy) from None
+
+    def work(self, function: Callable[..., Partial], rows: Sequence[Array | None], shared: Sequence[Any]) -> Any:
+        """Whether it succeeded, and what was found of all these rows; or what went wrong."""
+        try:
+            with threads_for_blocks():
+                return True, merged(self._source.map(function, rows, shared))
+        except MccgrError as fault:
+            return False, fault
+        except Exception:
+            return False, traceback.format_exc()
+
+
+def room_of(cluster: Cluster, workers: Sequence[str]) -> dict[str, float]:
+    """Bytes for rows in the memory of each worker, of which several may share a machine."""
+    here = Counter(urlsplit(worker).hostname for worker in workers)
+    with cluster.reaching():
+        found = cluster.client.run(memory_of_worker, workers=list(workers), on_error="return")
+    return {
+        worker: max(1.0, HELD_SHARE * min(own, free / here[urlsplit(worker).hostname]))
+        for worker in workers
+        for own, free in (found[worker] if isinstance(found.get(worker), tuple) else (0.0, 0.0),)
+    }
+
+
+def memory_of_worker(dask_worker: Any = None) -> tuple[float, float]:
+    """Its own limit, and what is free on its machine."""
+    return float(dask_worker.memory_manager.memory_limit or np.inf), float(available())
