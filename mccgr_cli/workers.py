@@ -210,13 +210,13 @@ def silence_libraries() -> None:
 
 
 @contextlib.contextmanager
-def interrupts_kept_from_children() -> Iterator[None]:
-    """Ctrl-C reaches every process of a terminal; children started here leave it to their owner."""
+def interrupts_kept_from_children(numbers: Sequence[int] = (signal.SIGINT,)) -> Iterator[None]:
+    """Ctrl-C reaches every process of a terminal; children and threads started here leave it to their owner."""
     if not hasattr(signal, "pthread_sigmask"):
         yield
         return
     resource_tracker.ensure_running()  # which comes with the first child, and would let the signal through again
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, numbers)
     try:
         yield
     finally:

@@ -1,0 +1,269 @@
+"""Joining a Dask cluster, or starting one here, and leaving it with nothing left behind.
+
+Dask tells what it does and what fails in logs, warnings and tracebacks; here each fault is one error with its remedy.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import contextlib
+import importlib.metadata
+import logging
+import os
+import signal
+import socket
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from mccgr_cli import __version__
+from mccgr_cli.distributed.address import host_and_port, local_processes
+from mccgr_cli.errors import MccgrError
+from mccgr_cli.interrupts import INTERRUPTS, postponed_interrupts
+from mccgr_cli.workers import interrupts_kept_from_children, usable_cores
+
+if TYPE_CHECKING:
+    from distributed import Client, LocalCluster
+
+OnNote = Callable[[str], None]
+
+PROBE_SECONDS = 4.0  # until whoever listens at an address must have let us in
+CONNECT_SECONDS = 5.0  # until a scheduler must have answered; also, until one that has gone must be back
+SILENCE_SECONDS = 15.0  # without a sign of life, after which a machine counts as gone
+WORKER_SECONDS = 60.0  # until the first worker must be there
+CLOSE_SECONDS = 5.0
+CHECK_SECONDS = 0.2  # between two looks at whether a worker has come
+
+# What dask raises in us when it loses its scheduler.
+LOSSES = (OSError, TimeoutError, asyncio.CancelledError, concurrent.futures.CancelledError)
+
+
+@dataclass
+class Cluster:
+    """A cluster that we are part of."""
+
+    scheduler: str  # as the user says it
+    client: Client
+    on_note: OnNote
+    _known: set[str] = field(default_factory=set)  # workers that have the same mccgr
+
+    def workers(self) -> list[str]:
+        """The addresses of the workers that are there now, each known to have the mccgr that we are."""
+        with self.reaching():
+            there = list(self.client.nthreads())
+        self._known &= set(there)
+        if new := [address for address in there if address not in self._known]:
+            self._known |= self._check(new)
+        return [address for address in there if address in self._known]
+
+    def await_workers(self) -> list[str]:
+        """The same, after waiting for the first if need be; for all of them if they were started here."""
+        here = local_processes(self.scheduler)
+        deadline = time.monotonic() + WORKER_SECONDS
+        noted = here is not None
+        while len(found := self.workers()) < (here or 1):
+            if time.monotonic() > deadline:
+                what = f"{len(found) or 'no'} workers have come within {WORKER_SECONDS:.0f} seconds"
+                remedy = "give fewer" if here else f"start some with 'dask worker {self.scheduler}'"
+                raise MccgrError(self.scheduler, what, remedy)
+            if not noted:
+                self.on_note(f"waiting for workers at {self.scheduler}")
+            noted = True
+            time.sleep(CHECK_SECONDS)
+        return found
+
+    @contextlib.contextmanager
+    def reaching(self) -> Iterator[None]:
+        """Whatever dask raises here because the scheduler has gone is told as such."""
+        try:
+            yield
+        except LOSSES as fault:
+            if self.connected():
+                raise
+            raise self.gone() from fault
+
+    def connected(self) -> bool:
+        """Whether the scheduler is there; one that has just gone has a moment to come back."""
+        deadline = time.monotonic() + 2 * CONNECT_SECONDS
+        while self.client.status == "connecting" and time.monotonic() < deadline:
+            time.sleep(CHECK_SECONDS)
+        return bool(self.client.status == "running")
+
+    def gone(self) -> MccgrError:
+        return MccgrError(self.scheduler, "the scheduler has gone", "see its log, start it again, and run this again")
+
+    def _check(self, workers: list[str]) -> set[str]:
+        """Those that have our version; any other is refused. Asked by a function that needs no mccgr to be there."""
+        with self.reaching():
+            found = self.client.run(importlib.metadata.version, "mccgr-cli", workers=workers, on_error="return")
+        for address, version in found.items():
+            if isinstance(version, importlib.metadata.PackageNotFoundError):
+                raise MccgrError(f"worker {address}", "mccgr is not installed there", f"install {ours()} on all workers")
+            if isinstance(version, str) and version != __version__:
+                what = f"has mccgr {version}, and this is {__version__}"
+                raise MccgrError(f"worker {address}", what, f"install {ours()} on all workers")
+        return {address for address, version in found.items() if isinstance(version, str)}  # the rest died meanwhile
+
+
+def ours() -> str:
+    return f"mccgr-cli=={__version__}"
+
+
+@contextlib.contextmanager
+def joined(scheduler: str, on_note: OnNote = lambda note: None) -> Iterator[Cluster]:
+    """Be part of the cluster at an address; ``local:N`` is one of N processes that live as long as this."""
+    number = local_processes(scheduler)
+    require_dask()
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(quiet())
+        stack.enter_context(settings())
+        if number is None:
+            probe(scheduler)
+            client = stack.enter_context(client_of(scheduler, scheduler))
+        else:
+            cluster = stack.enter_context(started_here(number))
+            client = stack.enter_context(client_of(cluster.scheduler_address, scheduler, cluster.loop))
+        joined_cluster = Cluster(scheduler, client, on_note)
+        with joined_cluster.reaching():
+            yield joined_cluster
+
+
+def require_dask() -> None:
+    try:
+        with quiet():
+            import distributed  # noqa: F401
+    except ImportError:
+        raise MccgrError("--scheduler", "dask is not installed", "pip install 'mccgr-cli[dask]'") from None
+
+
+# How dask is to behave
+
+
+@contextlib.contextmanager
+def settings() -> Iterator[None]:
+    """What dask must know while we use it, whatever the user's own configuration says."""
+    import dask
+
+    ours = {
+        "distributed.comm.timeouts.connect": f"{CONNECT_SECONDS}s",
+        "distributed.comm.timeouts.tcp": f"{SILENCE_SECONDS}s",
+        "distributed.comm.retry.count": 0,
+    }
+    with dask.config.set(ours):
+        yield
+
+
+@contextlib.contextmanager
+def quiet() -> Iterator[None]:
+    """No warnings of dask's; and no logs from now on, since some come when all is over."""
+    with warnings.catch_warnings():
+        for module in ("dask", "distributed", "tornado"):
+            warnings.filterwarnings("ignore", module=rf"{module}(\.|$)")
+        hush_logs()
+        yield
+        hush_logs()
+
+
+def hush_logs() -> None:
+    talkers = ("asyncio", "bokeh", "dask", "distributed", "tornado")
+    for name in {*talkers, *(n for n in logging.root.manager.loggerDict if n.partition(".")[0] in talkers)}:
+        logger = logging.getLogger(name)
+        logger.handlers = [logging.NullHandler()]
+        logger.propagate = False
+
+
+@contextlib.contextmanager
+def interrupts_for_main_thread() -> Iterator[None]:
+    """Threads that are begun here, and processes that these begin at any time, leave interrupts to the main thread."""
+    with postponed_interrupts(), interrupts_kept_from_children(INTERRUPTS):
+        yield
+
+
+# Another cluster, or the way to any
+
+
+def probe(scheduler: str) -> None:
+    """Whether anybody listens: the system knows why not, and at once."""
+    try:
+        socket.create_connection(host_and_port(scheduler), timeout=PROBE_SECONDS).close()
+    except (OSError, UnicodeError) as fault:  # the latter for names that cannot be one
+        reason = "no answer" if isinstance(fault, TimeoutError) else getattr(fault, "strerror", None) or str(fault)
+        raise unreachable(scheduler, reason) from None
+
+
+def unreachable(scheduler: str, reason: str) -> MccgrError:
+    what = f"cannot be reached: {reason[:1].lower()}{reason[1:]}"
+    return MccgrError(scheduler, what, "give the address that 'dask scheduler' shows when it starts")
+
+
+@contextlib.contextmanager
+def client_of(address: str, scheduler: str, loop: Any = None) -> Iterator[Client]:
+    from distributed import Client
+
+    try:
+        with interrupts_for_main_thread():
+            client = Client(
+                address, loop=loop, timeout=CONNECT_SECONDS, set_as_default=False, direct_to_workers=True
+            )
+    except Exception as fault:  # whatever bytes that are no answer may cause
+        raise no_scheduler(scheduler, fault) from None
+    try:
+        yield client
+    finally:
+        with contextlib.suppress(Exception):
+            client.close(timeout=CLOSE_SECONDS)
+
+
+def no_scheduler(scheduler: str, fault: Exception) -> MccgrError:
+    if scheduler.startswith("tls:") and isinstance(fault, TypeError):
+        what = "encrypted, and dask knows no certificates to use"
+        return MccgrError(scheduler, what, "name them in its configuration, under distributed.comm.tls")
+    if isinstance(fault, ImportError):  # dask's own word for versions that do not fit
+        return MccgrError(scheduler, f"runs another version of dask: {fault}", "install the same on both sides")
+    what = "what listens there does not answer as a dask scheduler of our version does"
+    return MccgrError(scheduler, what, "give the address that 'dask scheduler' shows when it starts")
+
+
+# A cluster of our own
+
+
+@contextlib.contextmanager
+def started_here(number: int) -> Iterator[LocalCluster]:
+    """Worker processes end with ours however that ends: dask has each of them watch a pipe from its owner."""
+    from distributed import LocalCluster
+
+    try:
+        with interrupts_for_main_thread():  # so short because no worker is started yet
+            cluster = LocalCluster(
+                n_workers=0,
+                threads_per_worker=max(1, usable_cores() // number),
+                processes=True,
+                dashboard_address=None,
+                silence_logs=logging.CRITICAL,
+                memory_limit=0,  # as for processes that are no dask workers: none is paused or killed for its size
+                preload=["mccgr_cli.distributed.preload"],
+            )
+    except OSError as fault:
+        raise cannot_start((fault.strerror or str(fault)).lower()) from None
+    try:
+        cluster.scale(number)
+        yield cluster
+    finally:
+        end(cluster)
+
+
+def cannot_start(why: str) -> MccgrError:
+    return MccgrError("worker processes", f"cannot be started: {why}", "give fewer")
+
+
+def end(cluster: LocalCluster) -> None:
+    """Kill what works, which nobody wants any more, and wait until all has gone."""
+    for nanny in list(cluster.workers.values()):
+        nanny.auto_restart = False
+        with contextlib.suppress(Exception):
+            os.kill(nanny.pid, signal.SIGKILL)
+    with contextlib.suppress(Exception):
+        cluster.close(timeout=CLOSE_SECONDS)
