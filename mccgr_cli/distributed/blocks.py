@@ -104,18 +104,20 @@ class Part:
         self._future: Any = None  # of the held rows
         self._held: Any = None
         self._call: Any = None
+        self._client: Any = None
 
     def bytes(self, row_bytes: float) -> int:
         return int((self.rows.stop - self.rows.start) * row_bytes)
 
     def send(self, X: Matrix | StoredMatrix, block_rows: int, in_memory: bool, cluster: Cluster) -> None:
+        self._client = cluster.client
         where = {"workers": [self.worker], "allow_other_workers": True}
         rows: Any
         if isinstance(X, StoredMatrix):
             rows = X.part(self.rows)
         else:  # there is no file that a worker could read
-            rows = cluster.client.scatter(row_view(X, self.rows), workers=[self.worker], direct=True, hash=False)
-        self._future = cluster.client.submit(HeldRows, rows, block_rows, in_memory, actor=True, pure=False, **where)
+            rows = self._client.scatter(row_view(X, self.rows), workers=[self.worker], direct=True, hash=False)
+        self._future = self._client.submit(HeldRows, rows, block_rows, in_memory, actor=True, pure=False, **where)
 
     def await_worker(self, cluster: Cluster) -> None:
         while True:
@@ -128,7 +130,8 @@ class Part:
 
     def call(self, function: Callable[..., Partial], rows: Sequence[Array | None], shared: Sequence[Any]) -> None:
         try:
-            self._call = self._held.work(function, rows, shared)
+            with self._client.as_current():
+                self._call = self._held.work(function, rows, shared)
         except RuntimeError:  # dask's word for a worker that is known to have gone
             self._call = None
 

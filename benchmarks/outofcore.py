@@ -1,0 +1,163 @@
+"""A matrix of 8 GB with 1 GB of memory: what it takes, beside merely reading the file.
+
+    python -m benchmarks.outofcore [--folder DIR] [--samples 1000000] [--memory 1GB] [--cold]
+
+Makes the file in DIR (by default a temporary folder, removed in the end), runs ``mccgr factorize --memory`` on it as a
+user would, and reads the file, by the same calls and by the system's, before and after. ``--cold`` has the system
+forget the file before every reading that is timed here, which says what the disk gives. A smaller matrix is factorized
+both ways and the factors compared.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+
+from benchmarks.timing import machine, seconds, table
+
+FEATURES = 1000
+GROUPS = 10
+CHUNK_ROWS = 128
+WRITTEN = 10_000  # rows at a time
+WAYS: dict[str, list[str]] = {
+    "mccgr": [],
+    "mccgr --normalize none": ["--normalize", "none"],
+    "mcc --normalize none": ["--method", "mcc", "--normalize", "none"],
+    "mccgr --solver coordinate": ["--solver", "coordinate"],
+}
+
+
+def make(path: Path, samples: int) -> None:
+    """Groups of samples with features of their own, under noise."""
+    rng = np.random.default_rng(0)
+    basis = rng.gamma(0.5, 1.0, (GROUPS, FEATURES))
+    with h5py.File(path, "w") as file:
+        X = file.create_dataset("X", (samples, FEATURES), "f8", chunks=(CHUNK_ROWS, FEATURES))
+        for start in range(0, samples, WRITTEN):
+            rows = min(WRITTEN, samples - start)
+            shares = rng.dirichlet(np.full(GROUPS, 0.1), rows)
+            X[start : start + rows] = (shares @ basis) * (rng.random((rows, FEATURES)) + 0.5)
+
+
+def read_by_rows(path: Path) -> None:
+    """All rows into a buffer, as a pass does, with nothing done to them."""
+    with h5py.File(path) as file:
+        X = file["X"]
+        buffer = np.empty((32 * CHUNK_ROWS, FEATURES))
+        for start in range(0, len(X), len(buffer)):
+            rows = min(len(buffer), len(X) - start)
+            X.read_direct(buffer[:rows], np.s_[start : start + rows])
+
+
+def read_by_system(path: Path) -> None:
+    buffer = bytearray(32 << 20)
+    with path.open("rb", buffering=0) as file:
+        while file.readinto(buffer):
+            pass
+
+
+def forget(path: Path) -> None:
+    """Have the system drop what it keeps of the file in memory."""
+    with path.open("rb") as file:
+        os.fsync(file.fileno())
+        os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+
+
+def factorize(path: Path, result: Path, options: Sequence[str]) -> tuple[float, str]:
+    """The peak of the memory that the command took, in bytes, and what it said."""
+    command = [sys.executable, "-m", "mccgr_cli", "factorize", str(path), "--k", str(GROUPS), "--overwrite"]
+    with tempfile.TemporaryFile("w+") as said:
+        process = subprocess.Popen([*command, "-o", str(result), *options], stderr=said)
+        _, status, usage = os.wait4(process.pid, 0)
+        said.seek(0)
+        words = said.read()
+    if status:
+        sys.exit(words)
+    return usage.ru_maxrss * 1024.0, words
+
+
+def factors_of(path: Path) -> dict[str, Any]:
+    with h5py.File(path) as file:
+        return {name: file[name][()] for name in ("W", "H", "rho", "history/seconds")}
+
+
+def gap(path: Path, result: Path, memory: str, options: Sequence[str]) -> float:
+    """Between the factors by way of memory and of the file, relative to the largest value."""
+    found = []
+    for way in ([], ["--memory", memory]):
+        _, said = factorize(path, result, [*options, *way])
+        assert ("stays in its file" in said) == bool(way), said
+        found.append(factors_of(result))
+    return max(
+        float(np.abs(found[0][name] - found[1][name]).max() / found[0][name].max()) for name in ("W", "H", "rho")
+    )
+
+
+def main(arguments: list[str] | None = None) -> None:
+    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options.add_argument("--folder", type=Path)
+    options.add_argument("--samples", type=int, default=1_000_000)
+    options.add_argument("--memory", default="1GB")
+    options.add_argument("--iterations", default="15")
+    options.add_argument("--cold", action="store_true")
+    options.add_argument("ways", nargs="*", default=list(WAYS)[:3], help=f"of {', '.join(map(repr, WAYS))}")
+    given = options.parse_args(arguments)
+    with tempfile.TemporaryDirectory(dir=given.folder) as folder:
+        large, small, result = (Path(folder) / name for name in ("large.h5", "small.h5", "factors.h5"))
+        print(machine(), flush=True)
+        make(large, given.samples)
+        make(small, 20_000)
+        print(f"\n{large.stat().st_size / 1e9:.2f} GB, --memory {given.memory}\n", flush=True)
+        rows = []
+        for way in given.ways:
+            run = [*WAYS[way], "--iterations", given.iterations, "--tolerance", "0"]
+            readings: dict[str, list[float]] = {"rows": [], "system": []}
+
+            def read(readings: dict[str, list[float]] = readings) -> None:
+                for name, reading in (("rows", read_by_rows), ("system", read_by_system)):
+                    if given.cold:
+                        forget(large)
+                    readings[name].append(seconds(lambda reading=reading: reading(large)))
+
+            read()
+            read()
+            peak, _ = factorize(large, result, [*run, "--memory", given.memory])
+            read()
+            iteration = float(np.median(np.diff(factors_of(result)["history/seconds"])))
+            once = statistics.median(readings["rows"])
+            rows.append(
+                [
+                    way,
+                    f"{peak / 1e9:.2f} GB",
+                    f"{iteration:.2f} s",
+                    f"{once:.2f} s",
+                    f"{statistics.median(readings['system']):.2f} s",
+                    f"{iteration / once:.2f}",
+                    f"{gap(small, result, '100MB', [*WAYS[way], '--iterations', given.iterations]):.1e}",
+                ]
+            )
+            print(rows[-1], flush=True)
+        columns = (
+            "method",
+            "peak memory",
+            "iteration",
+            "reading",
+            "reading by the system",
+            "iteration / reading",
+            "gap",
+        )
+        print("\n" + table(columns, rows))
+
+
+if __name__ == "__main__":
+    main()
