@@ -186,12 +186,31 @@ def interrupts_for_main_thread() -> Iterator[None]:
 
 
 def probe(scheduler: str) -> None:
-    """Whether anybody listens: the system knows why not, and at once."""
+    """Find out in time whether anybody listens, which the system knows at once, and whether it is a scheduler.
+
+    A client of dask's own waits for the answer for ever.
+    """
     try:
         socket.create_connection(host_and_port(scheduler), timeout=PROBE_SECONDS).close()
     except (OSError, UnicodeError) as fault:  # the latter for names that cannot be one
         reason = "no answer" if isinstance(fault, TimeoutError) else getattr(fault, "strerror", None) or str(fault)
         raise unreachable(scheduler, reason) from None
+    try:
+        asyncio.run(asyncio.wait_for(ask(scheduler), CONNECT_SECONDS))
+    except Exception as fault:  # whatever bytes that are no answer may cause
+        raise no_scheduler(scheduler, fault) from None
+
+
+async def ask(scheduler: str) -> None:
+    from distributed.comm import connect
+    from distributed.core import send_recv
+    from distributed.security import Security
+
+    comm = await connect(scheduler, timeout=CONNECT_SECONDS, **Security().get_connection_args("client"))
+    try:
+        await send_recv(comm, op="ncores", workers=None)
+    finally:
+        comm.abort()
 
 
 def unreachable(scheduler: str, reason: str) -> MccgrError:
@@ -204,11 +223,8 @@ def client_of(address: str, scheduler: str, loop: Any = None) -> Iterator[Client
     from distributed import Client
 
     try:
-        with interrupts_for_main_thread():
-            client = Client(
-                address, loop=loop, timeout=CONNECT_SECONDS, set_as_default=False, direct_to_workers=True
-            )
-    except Exception as fault:  # whatever bytes that are no answer may cause
+        client = Client(address, loop=loop, timeout=CONNECT_SECONDS, set_as_default=False, direct_to_workers=True)
+    except Exception as fault:
         raise no_scheduler(scheduler, fault) from None
     try:
         yield client
