@@ -37,7 +37,7 @@ WORKER_SECONDS = 60.0  # until the first worker must be there
 CLOSE_SECONDS = 5.0
 CHECK_SECONDS = 0.2  # between two looks at whether a worker has come
 
-# What dask raises in us when it loses its scheduler.
+# What dask raises when it loses those that it talks to.
 LOSSES = (OSError, TimeoutError, asyncio.CancelledError, concurrent.futures.CancelledError)
 
 
@@ -80,17 +80,23 @@ class Cluster:
         """Whatever dask raises here because the scheduler has gone is told as such."""
         try:
             yield
-        except LOSSES as fault:
+        except MccgrError:
+            raise
+        except (Exception, asyncio.CancelledError) as fault:
             if self.connected():
                 raise
             raise self.gone() from fault
 
     def connected(self) -> bool:
-        """Whether the scheduler is there; one that has just gone has a moment to come back."""
+        """Whether the scheduler answers; one that has just gone has a moment to come back."""
         deadline = time.monotonic() + 2 * CONNECT_SECONDS
-        while self.client.status == "connecting" and time.monotonic() < deadline:
+        while self.client.status in ("running", "connecting") and time.monotonic() < deadline:
+            if self.client.status == "running":
+                with contextlib.suppress(*LOSSES):
+                    self.client.nthreads()
+                    return True
             time.sleep(CHECK_SECONDS)
-        return bool(self.client.status == "running")
+        return False
 
     def gone(self) -> MccgrError:
         return MccgrError(self.scheduler, "the scheduler has gone", "see its log, start it again, and run this again")
