@@ -5,7 +5,8 @@ from __future__ import annotations
 import itertools
 import os
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -20,9 +21,10 @@ from mccgr_cli.errors import OutputError, ParameterError
 from mccgr_cli.provenance import Input, record
 from mccgr_cli.readers import FORMATS, HDF5_SUFFIXES, Loaded, accessing, load, split_inner
 from mccgr_cli.storage import check_destination, write_files, write_stream, writing
+from mccgr_cli.workers import Crew, Workers
 
 # Options that say how to run, not what to compute.
-MANNERS = ("output", "overwrite", "quiet", "verbose", "jobs")
+MANNERS = ("output", "overwrite", "quiet", "verbose", "jobs", "scheduler")
 
 
 class Job:
@@ -34,6 +36,9 @@ class Job:
         Without a stage, an output that the user does not name is named later, with ``aim``.
         """
         self.given = given
+        by_user = click.get_current_context().get_parameter_source("jobs") is click.core.ParameterSource.COMMANDLINE
+        if by_user and given.get("scheduler") is not None:
+            raise ParameterError("--jobs", "a cluster (--scheduler) has workers of its own", "give one of them")
         self.reporter = Reporter(given["quiet"], given["verbose"])
         self.inputs: list[Input] = []
         self.paths: list[Path] = []
@@ -74,6 +79,21 @@ class Job:
             self.spare([split_inner(source)[0]])
         self.inputs.append(Input(loaded.name, loaded.sha256, loaded.contents.provenance))
         return loaded
+
+    @contextmanager
+    def crew(self, items: int, files: Sequence[str] = ()) -> Iterator[Crew]:
+        """Whoever shares the work on so many items, and sees the files: processes of this machine, or a cluster."""
+        if self.given["scheduler"] is None or not items:
+            with Workers(min(self.given["jobs"], items)) as workers:
+                yield workers
+            return
+        from mccgr_cli.distributed.connection import joined
+        from mccgr_cli.distributed.workers import ClusterWorkers
+
+        with joined(self.given["scheduler"], self.reporter.note) as cluster:
+            cluster.require_files(files)
+            cluster.await_workers()
+            yield ClusterWorkers(cluster)
 
     def spare(self, inputs: Iterable[str]) -> None:
         """Refuse to write over an input."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from mccgr_cli.cli.types import FILE, Bandwidth, Number, Several, Whole
+from mccgr_cli.cli.types import FILE, Bandwidth, Number, Scheduler, Several, Whole
 from mccgr_cli.errors import ParameterError
 from mccgr_cli.settings import (
     BANDWIDTHS,
@@ -306,6 +306,14 @@ jobs = click.option(
     metavar="N",
     callback=all_cores_if_none,
     help="Processes that share the work; 0: none but this one. The result is the same.  [default: one for each core]",
+)
+
+scheduler = click.option(
+    "--scheduler",
+    type=Scheduler(),
+    metavar="ADDRESS",
+    help="Share the work with a Dask cluster: tcp://HOST:8786 joins one, local:N starts N processes here. "
+    "Needs the extra 'dask'.",
 )
 
 seed = click.option(

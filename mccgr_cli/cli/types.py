@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from mccgr_cli.errors import ParameterError
 from mccgr_cli.settings import BANDWIDTHS
 
 if TYPE_CHECKING:
@@ -109,6 +110,21 @@ class Extent(click.ParamType):  # type: ignore[type-arg]
         if not cross:
             self.fail(f"{value!r} is not two numbers with an x between them", param, ctx)
         return self.one.convert(first, param, ctx), self.one.convert(second, param, ctx)
+
+
+class Scheduler(click.ParamType):  # type: ignore[type-arg]
+    """Where a cluster is, or how many processes make one here."""
+
+    name = "scheduler"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        from mccgr_cli.distributed.address import local_processes
+
+        try:
+            local_processes(str(value))
+        except ParameterError as fault:
+            self.fail(fault.fault, param, ctx)
+        return str(value)
 
 
 class Bandwidth(click.ParamType):  # type: ignore[type-arg]
