@@ -25,6 +25,11 @@ class MccgrError(Exception):
         super().__init__(one_line(f"{where}: {what}" + (f"; {remedy}" if remedy else "")))
         self._told = where, what, remedy
 
+    @property
+    def fault(self) -> str:
+        """What it is and the remedy, for those who say themselves where."""
+        return one_line("; ".join(part for part in self._told[1:] if part))
+
     def __reduce__(self) -> tuple[type[MccgrError], tuple[str, str, str]]:
         """So that it can come from another process."""
         return type(self), self._told

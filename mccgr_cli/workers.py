@@ -17,7 +17,7 @@ from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence, Sized
 from multiprocessing import connection, resource_tracker
 from types import TracebackType
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from mccgr_cli.errors import MccgrError
 from mccgr_cli.interrupts import postponed_interrupts
@@ -31,6 +31,23 @@ AHEAD = 8  # items per worker that may be done before the one whose turn it is
 def usable_cores() -> int:
     """Those that this process may use, which a batch system may have limited."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+class Crew(Protocol):
+    """Whoever shares the work."""
+
+    def map(
+        self, function: Callable[..., Result], items: Iterable[Item], shared: Sequence[Any], lost: Result
+    ) -> Iterator[Result]: ...
+
+    def as_done(
+        self,
+        function: Callable[..., Result],
+        items: Iterable[Item],
+        shared: Sequence[Any],
+        lost: Result,
+        waiting: Sized = (),
+    ) -> Generator[tuple[int, Result], None, None]: ...
 
 
 class Workers:
@@ -56,14 +73,7 @@ class Workers:
 
         ``function`` must be importable by name.
         """
-        done: dict[int, Result] = {}
-        turn = 0
-        with contextlib.closing(self.as_done(function, items, shared, lost, done)) as results:
-            for number, result in results:
-                done[number] = result
-                while turn in done:
-                    yield done.pop(turn)
-                    turn += 1
+        return in_order(self.as_done, function, items, shared, lost)
 
     def as_done(
         self,
@@ -119,6 +129,24 @@ class Workers:
             for worker in [worker for worker in self._workers if worker.task is not None]:
                 self._workers.remove(worker)  # what it is about is not wanted any more
                 worker.end()
+
+
+def in_order(
+    as_done: Callable[..., Generator[tuple[int, Result], None, None]],
+    function: Callable[..., Result],
+    items: Iterable[Item],
+    shared: Sequence[Any],
+    lost: Result,
+) -> Iterator[Result]:
+    """Results as they are done, each kept until its turn has come."""
+    done: dict[int, Result] = {}
+    turn = 0
+    with contextlib.closing(as_done(function, items, shared, lost, done)) as results:
+        for number, result in results:
+            done[number] = result
+            while turn in done:
+                yield done.pop(turn)
+                turn += 1
 
 
 def take(queue: deque[Item]) -> Iterator[Item]:
@@ -193,13 +221,17 @@ def serve(pipe: Any) -> None:
             if work is not None:
                 function, shared = work
             assert function is not None
-            try:
-                reply = (True, function(item, *shared))
-            except MccgrError as fault:
-                reply = (False, fault)
-            except Exception:
-                reply = (False, traceback.format_exc())
-            pipe.send(reply)
+            pipe.send(attempt(function, item, shared))
+
+
+def attempt(function: Callable[..., Any], item: Any, shared: Sequence[Any]) -> tuple[bool, Any]:
+    """Whether a function succeeded, and what it returned or why not; see :func:`outcome`."""
+    try:
+        return True, function(item, *shared)
+    except MccgrError as fault:
+        return False, fault
+    except Exception:
+        return False, traceback.format_exc()
 
 
 def silence_libraries() -> None:

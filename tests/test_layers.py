@@ -24,6 +24,7 @@ LAYERS = (
     ("provenance", "stages"),
     ("solver", "metrics"),
     ("axes", "clustering", "features", "graph", "initialize", "methods", "neighbours"),
+    ("distributed",),
     ("readers",),
     ("journal",),
     ("container", "storage"),
@@ -44,6 +45,9 @@ CONFINED = {
     "PIL": ("features",),
     "matplotlib": ("plots",),
     "multiprocessing": ("workers",),
+    "dask": ("distributed",),
+    "distributed": ("distributed",),
+    "tornado": ("distributed",),
     "numba": ("compiled",),
     "faiss": ("neighbours",),
 }
@@ -85,6 +89,7 @@ def test_help_loads_nothing_heavy(arguments):
         "import sys\nfrom mccgr_cli.cli import main\n"
         f"try:\n    main({arguments!r}, prog_name='mccgr')\nexcept SystemExit: pass\n"
         "heavy = {'numpy', 'scipy', 'sklearn', 'h5py', 'rich', 'cv2', 'PIL', 'multiprocessing', 'matplotlib'}\n"
+        "heavy |= {'dask', 'distributed'}\n"
         "assert not heavy & set(sys.modules), heavy & set(sys.modules)"
     )
     subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)

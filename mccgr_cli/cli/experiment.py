@@ -77,6 +77,7 @@ EVERYTHING = (*METHODS, *BASELINES)
     help="Run k-means so many times and keep the tightest clusters.",
 )
 @options.jobs
+@options.scheduler
 @options.seed
 @options.output
 @options.verbosity
@@ -89,13 +90,14 @@ def command(**given: Any) -> None:
     compared too. Options that take several values try each of them.
 
     What is done is kept in FILE.part as it comes: the same command goes on where a killed one was, and ends with the
-    same results, whatever --jobs. 'mccgr table' and 'mccgr plot' show them.
+    same results, whatever --jobs or --scheduler. 'mccgr table' and 'mccgr plot' show them.
 
     \b
     Examples:
       mccgr experiment X.h5 --k 2-10 --runs 50 -o results.h5
       mccgr experiment X.h5 --methods mccgr --k 2 --alpha 1,10,100,1000,10000 -o alpha.h5
       mccgr experiment X.h5 --preset paper --k 2-10 -o paper.h5
+      mccgr experiment X.h5 --k 2-10 -o results.h5 --scheduler tcp://host:8786
     """
     from mccgr_cli import experiment
     from mccgr_cli.cli import keep
@@ -103,7 +105,6 @@ def command(**given: Any) -> None:
     from mccgr_cli.container import Contents
     from mccgr_cli.errors import DataError, ParameterError
     from mccgr_cli.journal import Journal
-    from mccgr_cli.workers import Workers
 
     if given["output"] == "-":
         raise ParameterError("-o -", "an experiment needs a file beside which it can keep what it has done", "name one")
@@ -122,13 +123,13 @@ def command(**given: Any) -> None:
         left = [trial for trial in trials if trial.name not in journal.done]
         if before:
             job.reporter.note(f"going on after {len(before)} of {len(trials)} trials")
-        jobs = min(given["jobs"], len(left))
-        with Workers(jobs) as workers, job.reporter.comparing(plan, len(trials), before) as show:
+        with job.crew(len(left)) as workers, job.reporter.comparing(plan, len(trials), before) as show:
             keep(f"what is done is kept in {journal.path}; the same command goes on")
             for number, rows in workers.as_done(experiment.perform, left, (X, labels, plan), None):
                 if rows is None:
                     what = f"the trial {left[number].name} ended its process twice"
-                    raise DataError("worker processes", what, "there may be too little memory; give fewer --jobs")
+                    fewer = "give fewer --jobs" if given["scheduler"] is None else "let fewer workers share it"
+                    raise DataError("worker processes", what, f"there may be too little memory; {fewer}")
                 journal.add(left[number].name, rows)
                 show(rows)
         rows = [row for trial in trials for row in journal.done[trial.name]]

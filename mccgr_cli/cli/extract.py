@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -121,6 +123,7 @@ learning = options.stack(
     help="Skip pictures with more, without decoding them.",
 )
 @options.jobs
+@options.scheduler
 @options.seed
 @options.output
 @options.verbosity
@@ -145,7 +148,6 @@ def command(**given: Any) -> None:
     from mccgr_cli.cli.job import Job
     from mccgr_cli.features.extraction import count_words, learn_codebooks
     from mccgr_cli.provenance import Input
-    from mccgr_cli.workers import Workers
 
     known = given["codebook"]
     learning = options.chosen(Learning, given)
@@ -158,7 +160,10 @@ def command(**given: Any) -> None:
     collection = find_pictures(given, job)
     job.spare(picture.path for picture in collection.pictures)
     pictures, shared = collection.pictures, (given["max_pixels"], given["strict"])
-    with Workers(min(given["jobs"], len(pictures))) as workers, job.reporter.counting("pictures") as on_progress:
+    if given["scheduler"] is not None:
+        pictures = [replace(picture, path=os.path.abspath(picture.path)) for picture in pictures]  # noqa: PTH100
+    seen = [picture.path for picture in pictures if os.path.isfile(picture.path)]  # noqa: PTH113
+    with job.crew(len(pictures), seen[:1]) as workers, job.reporter.counting("pictures") as on_progress:
         if known is None:
             books = learn_codebooks(pictures, description, learning, workers, *shared, on_progress)
         counts = count_words(pictures, books, workers, *shared, on_progress)

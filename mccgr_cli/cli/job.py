@@ -5,7 +5,8 @@ from __future__ import annotations
 import itertools
 import os
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -24,9 +25,10 @@ from mccgr_cli.readers import FORMATS, HDF5_SUFFIXES, Loaded, accessing, load, s
 from mccgr_cli.settings import GraphSettings, Settings
 from mccgr_cli.storage import check_destination, write_files, write_stream, writing
 from mccgr_cli.stored import Stays, StoredMatrix
+from mccgr_cli.workers import Crew, Workers
 
 # Options that say how to run, not what to compute.
-MANNERS = ("output", "overwrite", "quiet", "verbose", "jobs", "memory")
+MANNERS = ("output", "overwrite", "quiet", "verbose", "jobs", "scheduler", "memory")
 
 
 class Job:
@@ -38,6 +40,9 @@ class Job:
         Without a stage, an output that the user does not name is named later, with ``aim``.
         """
         self.given = given
+        by_user = click.get_current_context().get_parameter_source("jobs") is click.core.ParameterSource.COMMANDLINE
+        if by_user and given.get("scheduler") is not None:
+            raise ParameterError("--jobs", "a cluster (--scheduler) has workers of its own", "give one of them")
         self.reporter = Reporter(given["quiet"], given["verbose"])
         self.inputs: list[Input] = []
         self.paths: list[Path] = []
@@ -90,6 +95,21 @@ class Job:
         elif room.stays(size_of(X)):
             self.reporter.note(f"{loaded.name}: all of it is in memory, as only HDF5 by rows is read some at a time")
         return loaded
+
+    @contextmanager
+    def crew(self, items: int, files: Sequence[str] = ()) -> Iterator[Crew]:
+        """Whoever shares the work on so many items, and sees the files: processes of this machine, or a cluster."""
+        if self.given["scheduler"] is None or not items:
+            with Workers(min(self.given["jobs"], items)) as workers:
+                yield workers
+            return
+        from mccgr_cli.distributed.connection import joined
+        from mccgr_cli.distributed.workers import ClusterWorkers
+
+        with joined(self.given["scheduler"], self.reporter.note) as cluster:
+            cluster.require_files(files)
+            cluster.await_workers()
+            yield ClusterWorkers(cluster)
 
     def spare(self, inputs: Iterable[str]) -> None:
         """Refuse to write over an input."""

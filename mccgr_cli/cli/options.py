@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from mccgr_cli.cli.types import FILE, Bandwidth, Bytes, Number, Several, Whole
+from mccgr_cli.cli.types import FILE, Bandwidth, Bytes, Number, Scheduler, Several, Whole
 from mccgr_cli.errors import ParameterError
 from mccgr_cli.settings import (
     BANDWIDTHS,
@@ -314,6 +314,14 @@ memory = click.option(
     metavar="SIZE",
     help="Use about so much, as 500MB or 4GB: a larger MATRIX stays in its file, if that is HDF5 by rows, and is read "
     "once for every iteration.  [default: what is free]",
+)
+
+scheduler = click.option(
+    "--scheduler",
+    type=Scheduler(),
+    metavar="ADDRESS",
+    help="Share the work with a Dask cluster: tcp://HOST:8786 joins one, local:N starts N processes here. "
+    "Needs the extra 'dask'.",
 )
 
 seed = click.option(

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from mccgr_cli.errors import ParameterError
 from mccgr_cli.settings import BANDWIDTHS
 
 if TYPE_CHECKING:
@@ -128,6 +129,21 @@ class Bytes(click.ParamType):  # type: ignore[type-arg]
         if not LEAST_MEMORY <= amount < 1e18:
             self.fail(f"{value!r} is not from 10MB to 1000PB", param, ctx)
         return amount
+
+
+class Scheduler(click.ParamType):  # type: ignore[type-arg]
+    """Where a cluster is, or how many processes make one here."""
+
+    name = "scheduler"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        from mccgr_cli.distributed.address import local_processes
+
+        try:
+            local_processes(str(value))
+        except ParameterError as fault:
+            self.fail(fault.fault, param, ctx)
+        return str(value)
 
 
 class Bandwidth(click.ParamType):  # type: ignore[type-arg]

@@ -11,22 +11,20 @@ import contextlib
 import importlib.metadata
 import logging
 import os
-import signal
 import socket
 import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from mccgr_cli import __version__
 from mccgr_cli.distributed.address import host_and_port, local_processes
+from mccgr_cli.distributed.local import CLOSE_SECONDS, started_here
 from mccgr_cli.errors import MccgrError
-from mccgr_cli.interrupts import INTERRUPTS, postponed_interrupts
-from mccgr_cli.workers import interrupts_kept_from_children, usable_cores
 
 if TYPE_CHECKING:
-    from distributed import Client, LocalCluster
+    from distributed import Client
 
 OnNote = Callable[[str], None]
 
@@ -34,10 +32,9 @@ PROBE_SECONDS = 4.0  # until whoever listens at an address must have let us in
 CONNECT_SECONDS = 5.0  # until a scheduler must have answered; also, until one that has gone must be back
 SILENCE_SECONDS = 15.0  # without a sign of life, after which a machine counts as gone
 WORKER_SECONDS = 60.0  # until the first worker must be there
-CLOSE_SECONDS = 5.0
 CHECK_SECONDS = 0.2  # between two looks at whether a worker has come
 
-# What dask raises in us when it loses its scheduler.
+# What dask raises when it loses those that it talks to.
 LOSSES = (OSError, TimeoutError, asyncio.CancelledError, concurrent.futures.CancelledError)
 
 
@@ -48,16 +45,24 @@ class Cluster:
     scheduler: str  # as the user says it
     client: Client
     on_note: OnNote
-    _known: set[str] = field(default_factory=set)  # workers that have the same mccgr
+    threads: dict[str, int] = field(default_factory=dict)  # of each worker that was there when last asked
+    _known: set[str] = field(default_factory=set)  # workers that have what they need
+    _files: list[str] = field(default_factory=list)
 
     def workers(self) -> list[str]:
-        """The addresses of the workers that are there now, each known to have the mccgr that we are."""
+        """The addresses of the workers that are there now, each known to have the same mccgr and files."""
         with self.reaching():
-            there = list(self.client.nthreads())
+            there = self.client.nthreads()
         self._known &= set(there)
         if new := [address for address in there if address not in self._known]:
             self._known |= self._check(new)
-        return [address for address in there if address in self._known]
+        self.threads = {address: threads for address, threads in there.items() if address in self._known}
+        return list(self.threads)
+
+    def require_files(self, paths: Sequence[str]) -> None:
+        """Refuse workers, now and later, that do not see these files as we do."""
+        self._files += paths
+        self._known.clear()
 
     def await_workers(self) -> list[str]:
         """The same, after waiting for the first if need be; for all of them if they were started here."""
@@ -80,36 +85,49 @@ class Cluster:
         """Whatever dask raises here because the scheduler has gone is told as such."""
         try:
             yield
-        except LOSSES as fault:
+        except MccgrError:
+            raise
+        except (Exception, asyncio.CancelledError) as fault:
             if self.connected():
                 raise
             raise self.gone() from fault
 
     def connected(self) -> bool:
-        """Whether the scheduler is there; one that has just gone has a moment to come back."""
+        """Whether the scheduler answers; one that has just gone has a moment to come back."""
         deadline = time.monotonic() + 2 * CONNECT_SECONDS
-        while self.client.status == "connecting" and time.monotonic() < deadline:
+        while self.client.status in ("running", "connecting") and time.monotonic() < deadline:
+            if self.client.status == "running":
+                with contextlib.suppress(*LOSSES):
+                    self.client.nthreads()
+                    return True
             time.sleep(CHECK_SECONDS)
-        return bool(self.client.status == "running")
+        return False
 
     def gone(self) -> MccgrError:
         return MccgrError(self.scheduler, "the scheduler has gone", "see its log, start it again, and run this again")
 
     def _check(self, workers: list[str]) -> set[str]:
-        """Those that have our version; any other is refused. Asked by a function that needs no mccgr to be there."""
-        with self.reaching():
-            found = self.client.run(importlib.metadata.version, "mccgr-cli", workers=workers, on_error="return")
+        """Those that can work for us; others are refused, but for those that have gone again."""
+        found = self._ask(workers, importlib.metadata.version, "mccgr-cli")
+        remedy = f"install mccgr-cli=={__version__} on all workers"
         for address, version in found.items():
             if isinstance(version, importlib.metadata.PackageNotFoundError):
-                raise MccgrError(f"worker {address}", "mccgr is not installed there", f"install {ours()} on all workers")
+                raise MccgrError(f"worker {address}", "mccgr is not installed there", remedy)
             if isinstance(version, str) and version != __version__:
                 what = f"has mccgr {version}, and this is {__version__}"
-                raise MccgrError(f"worker {address}", what, f"install {ours()} on all workers")
-        return {address for address, version in found.items() if isinstance(version, str)}  # the rest died meanwhile
+                raise MccgrError(f"worker {address}", what, remedy)
+        for path in self._files:
+            for address, there in self._ask(workers, os.path.exists, path).items():
+                if there is False:
+                    remedy = "workers need the same files under the same paths as here"
+                    raise MccgrError(f"worker {address}", f"{path} is not there", remedy)
+        return {address for address, version in found.items() if isinstance(version, str)}
 
-
-def ours() -> str:
-    return f"mccgr-cli=={__version__}"
+    def _ask(self, workers: list[str], function: Callable[..., Any], argument: str) -> dict[str, Any]:
+        """What a function of the standard library, which any worker has, says on each; or the error."""
+        with self.reaching():
+            answers: dict[str, Any] = self.client.run(function, argument, workers=workers, on_error="return")
+        return answers
 
 
 @contextlib.contextmanager
@@ -175,23 +193,35 @@ def hush_logs() -> None:
         logger.propagate = False
 
 
-@contextlib.contextmanager
-def interrupts_for_main_thread() -> Iterator[None]:
-    """Threads that are begun here, and processes that these begin at any time, leave interrupts to the main thread."""
-    with postponed_interrupts(), interrupts_kept_from_children(INTERRUPTS):
-        yield
-
-
 # Another cluster, or the way to any
 
 
 def probe(scheduler: str) -> None:
-    """Whether anybody listens: the system knows why not, and at once."""
+    """Find out in time whether anybody listens, which the system knows at once, and whether it is a scheduler.
+
+    A client of dask's own waits for the answer for ever.
+    """
     try:
         socket.create_connection(host_and_port(scheduler), timeout=PROBE_SECONDS).close()
     except (OSError, UnicodeError) as fault:  # the latter for names that cannot be one
         reason = "no answer" if isinstance(fault, TimeoutError) else getattr(fault, "strerror", None) or str(fault)
         raise unreachable(scheduler, reason) from None
+    try:
+        asyncio.run(asyncio.wait_for(ask(scheduler), CONNECT_SECONDS))
+    except Exception as fault:  # whatever bytes that are no answer may cause
+        raise no_scheduler(scheduler, fault) from None
+
+
+async def ask(scheduler: str) -> None:
+    from distributed.comm import connect
+    from distributed.core import send_recv
+    from distributed.security import Security
+
+    comm = await connect(scheduler, timeout=CONNECT_SECONDS, **Security().get_connection_args("client"))
+    try:
+        await send_recv(comm, op="ncores", workers=None)
+    finally:
+        comm.abort()
 
 
 def unreachable(scheduler: str, reason: str) -> MccgrError:
@@ -204,11 +234,8 @@ def client_of(address: str, scheduler: str, loop: Any = None) -> Iterator[Client
     from distributed import Client
 
     try:
-        with interrupts_for_main_thread():
-            client = Client(
-                address, loop=loop, timeout=CONNECT_SECONDS, set_as_default=False, direct_to_workers=True
-            )
-    except Exception as fault:  # whatever bytes that are no answer may cause
+        client = Client(address, loop=loop, timeout=CONNECT_SECONDS, set_as_default=False, direct_to_workers=True)
+    except Exception as fault:
         raise no_scheduler(scheduler, fault) from None
     try:
         yield client
@@ -225,45 +252,3 @@ def no_scheduler(scheduler: str, fault: Exception) -> MccgrError:
         return MccgrError(scheduler, f"runs another version of dask: {fault}", "install the same on both sides")
     what = "what listens there does not answer as a dask scheduler of our version does"
     return MccgrError(scheduler, what, "give the address that 'dask scheduler' shows when it starts")
-
-
-# A cluster of our own
-
-
-@contextlib.contextmanager
-def started_here(number: int) -> Iterator[LocalCluster]:
-    """Worker processes end with ours however that ends: dask has each of them watch a pipe from its owner."""
-    from distributed import LocalCluster
-
-    try:
-        with interrupts_for_main_thread():  # so short because no worker is started yet
-            cluster = LocalCluster(
-                n_workers=0,
-                threads_per_worker=max(1, usable_cores() // number),
-                processes=True,
-                dashboard_address=None,
-                silence_logs=logging.CRITICAL,
-                memory_limit=0,  # as for processes that are no dask workers: none is paused or killed for its size
-                preload=["mccgr_cli.distributed.preload"],
-            )
-    except OSError as fault:
-        raise cannot_start((fault.strerror or str(fault)).lower()) from None
-    try:
-        cluster.scale(number)
-        yield cluster
-    finally:
-        end(cluster)
-
-
-def cannot_start(why: str) -> MccgrError:
-    return MccgrError("worker processes", f"cannot be started: {why}", "give fewer")
-
-
-def end(cluster: LocalCluster) -> None:
-    """Kill what works, which nobody wants any more, and wait until all has gone."""
-    for nanny in list(cluster.workers.values()):
-        nanny.auto_restart = False
-        with contextlib.suppress(Exception):
-            os.kill(nanny.pid, signal.SIGKILL)
-    with contextlib.suppress(Exception):
-        cluster.close(timeout=CLOSE_SECONDS)

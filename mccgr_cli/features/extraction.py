@@ -20,7 +20,7 @@ from mccgr_cli.features.codebook import Codebook, check_words, count, draw, lear
 from mccgr_cli.features.decoding import Limits, Unusable, decode, fingerprint, undecodable
 from mccgr_cli.features.pictures import Picture, Skipped
 from mccgr_cli.settings import Description, Learning
-from mccgr_cli.workers import Workers
+from mccgr_cli.workers import Crew
 
 OnProgress = Callable[[str, int, int], None]  # what is being done, how many are done, of how many
 LOST = "its decoder crashed"
@@ -55,7 +55,7 @@ def learn_codebooks(
     pictures: Sequence[Picture],
     description: Description,
     learning: Learning,
-    workers: Workers,
+    workers: Crew,
     max_pixels: int,
     strict: bool = False,
     on_progress: OnProgress = lambda *_: None,
@@ -105,7 +105,7 @@ def quotas(pictures: int, learning: Learning) -> list[int]:
 def count_words(
     pictures: Sequence[Picture],
     books: Sequence[Codebook],
-    workers: Workers,
+    workers: Crew,
     max_pixels: int,
     strict: bool = False,
     on_progress: OnProgress = lambda *_: None,
