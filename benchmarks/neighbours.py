@@ -150,8 +150,8 @@ def recall(X: Array, found: Array) -> float:
     """Of the nearest neighbours of some samples, the share that was found."""
     asked = np.sort(np.random.default_rng(1).choice(len(X), min(ASKED, len(X)), replace=False))
     neighbors = found.shape[1]
-    farthest = half_squares(X, asked, nearest_of(X, asked, neighbors)[:, -1:])
-    return float((half_squares(X, asked, found[asked]) <= farthest * (1 + 1e-9)).mean())
+    farthest = half_squares(X[asked], X, nearest_of(X, asked, neighbors)[:, -1:])
+    return float((half_squares(X[asked], X, found[asked]) <= farthest * (1 + 1e-9)).mean())
 
 
 def timed(find: Finder, X: Array, neighbors: int) -> tuple[float, Array]:
