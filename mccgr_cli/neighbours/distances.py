@@ -178,7 +178,13 @@ class Candidates:
         return Candidates(columns, values, self.beyond)
 
 
+def below(several: list[Candidates]) -> Candidates:
+    """Of other rows."""
+    return Candidates(*(np.concatenate([getattr(one, name) for one in several]) for name in Candidates.__annotations__))
+
+
 def beside(several: list[Candidates]) -> Candidates:
+    """Of the same rows."""
     columns, values = (np.hstack([getattr(one, name) for one in several]) for name in ("columns", "values"))
     return Candidates(columns, values, np.min([one.beyond for one in several], axis=0))
 

@@ -12,6 +12,7 @@ from mccgr_cli.blocks import Array, Matrix, MemoryBlocks, chunks, threads_for_bl
 from mccgr_cli.neighbours.distances import (
     Candidates,
     ProductDistances,
+    below,
     beside,
     half_squares,
     least,
@@ -96,8 +97,7 @@ def mutual_candidates(samples: Array, count: int) -> Candidates:
     for where, found in MemoryBlocks(pairs, 1).map(block_mutual, shared=(samples, blocks, count)):
         for block, candidates in zip(pairs[where.start], found, strict=False):
             best[block] = [beside([*best[block], candidates]).least(count)]
-    whole = [one for (one,) in best]
-    return Candidates(*(np.concatenate([getattr(one, name) for one in whole]) for name in Candidates.__annotations__))
+    return below([one for (one,) in best])
 
 
 def block_mutual(pair_b: Array, samples: Array, blocks: list[slice], count: int) -> list[Candidates]:
@@ -129,7 +129,7 @@ def block_by_differences(index_b: Array, X: Matrix, neighbors: int) -> tuple[Arr
     index = index_b[:, 0]
     squares = differences(X[index], X)
     squares[np.arange(len(index)), index] = np.inf
-    return (least(squares, neighbors).first(neighbors).columns,)
+    return (least(squares, neighbors + EXTRA).first(neighbors).columns,)
 
 
 def differences(asking: Matrix, X: Matrix) -> Array:
@@ -162,7 +162,7 @@ def block_intersection(index_b: Array, X: Matrix, features: Matrix | None, sums:
     index = index_b[:, 0]
     apart = uncommon(X[index], X, features, sums)
     apart[np.arange(len(index)), index] = np.inf
-    return (least(apart, neighbors).first(neighbors).columns,)
+    return (least(apart, neighbors + EXTRA).first(neighbors).columns,)
 
 
 def uncommon(asking: Matrix, X: Matrix, features: Matrix | None, sums: Array) -> Array:
@@ -175,7 +175,7 @@ def uncommon(asking: Matrix, X: Matrix, features: Matrix | None, sums: Array) ->
         apart: Array = cdist(asking, X, "cityblock")
         apart -= sums
         return apart
-    return -np.array([common_with(asking[[i]], features) for i in range(asking.shape[0])])
+    return -np.array([common_with(asking[[i]], features) for i in range(asking.shape[0])], dtype=np.float64)
 
 
 def common_with(sample: Matrix, features: Matrix) -> Array:
