@@ -72,10 +72,9 @@ def descriptors(images: str, n: int) -> Array:
 
 def principal(X: Array, axes: int) -> Array:
     """As the graph does by default: unit vectors on principal axes."""
-    from mccgr_cli.graph import place
+    from mccgr_cli.graph import on_axes
 
-    placed: Array = place(X, axes, None)
-    return placed
+    return on_axes(X, axes, None)
 
 
 # Searches
