@@ -72,10 +72,9 @@ def descriptors(images: str, n: int) -> Array:
 
 def principal(X: Array, axes: int) -> Array:
     """As the graph does by default: unit vectors on principal axes."""
-    from mccgr_cli.graph import place
+    from mccgr_cli.graph import on_axes
 
-    placed: Array = place(X, axes, None)
-    return placed
+    return on_axes(X, axes, None)
 
 
 # Searches
@@ -150,8 +149,8 @@ def recall(X: Array, found: Array) -> float:
     """Of the nearest neighbours of some samples, the share that was found."""
     asked = np.sort(np.random.default_rng(1).choice(len(X), min(ASKED, len(X)), replace=False))
     neighbors = found.shape[1]
-    farthest = half_squares(X, asked, nearest_of(X, asked, neighbors)[:, -1:])
-    return float((half_squares(X, asked, found[asked]) <= farthest * (1 + 1e-9)).mean())
+    farthest = half_squares(X[asked], X, nearest_of(X, asked, neighbors)[:, -1:])
+    return float((half_squares(X[asked], X, found[asked]) <= farthest * (1 + 1e-9)).mean())
 
 
 def timed(find: Finder, X: Array, neighbors: int) -> tuple[float, Array]:

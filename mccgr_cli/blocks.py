@@ -16,7 +16,7 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, NamedTuple, Protocol, TypeAlias
+from typing import Any, NamedTuple, Protocol, TypeAlias, TypeGuard
 
 import numpy as np
 from numpy.typing import NDArray
@@ -72,9 +72,14 @@ class BlockSource(Protocol):
         ...
 
 
+def is_matrix(X: Matrix | BlockSource) -> TypeGuard[Matrix]:
+    """Whether X is in memory, and no source."""
+    return isinstance(X, np.ndarray) or bool(sparse.issparse(X))
+
+
 def as_source(X: Matrix | BlockSource) -> BlockSource:
     """A matrix in memory is a source too."""
-    return MemoryBlocks(X) if isinstance(X, np.ndarray) or sparse.issparse(X) else X
+    return MemoryBlocks(X) if is_matrix(X) else X
 
 
 def sweep(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,15 +15,18 @@ from mccgr_cli.blocks import (
     Array,
     BlockSource,
     Matrix,
-    MemoryBlocks,
+    Partial,
+    as_source,
     chunks,
+    is_matrix,
     moments,
+    sweep,
     threads_for_blocks,
     transposed_times,
 )
 from mccgr_cli.clustering import kmeans
-from mccgr_cli.neighbours import Search, nearest
-from mccgr_cli.normalize import normalize, weigh_features
+from mccgr_cli.neighbours import LARGEST_EXACT, ROOM, Found, Search, nearest, row_groups
+from mccgr_cli.normalize import transformed, unit_rows, weigh_features
 from mccgr_cli.settings import GraphSettings
 
 # Samples whose mean distance sets the width of the heat kernel, and edges weighed together.
@@ -35,29 +38,32 @@ PARTS_RESTARTS = 10
 
 
 def build_graph(
-    X: Matrix,
+    X: Matrix | BlockSource,
     settings: GraphSettings,
     counts: Array | None = None,
     on_search: Callable[[Search], None] | None = None,
+    room: int = ROOM,
 ) -> sparse.csr_array[Any]:
     """The weighted adjacency A (n, n): symmetric, non-negative, nothing on the diagonal.
 
     ``counts`` (d,) says how much each feature counts in a distance; by default all count alike. ``on_search`` is
-    told how the neighbours were found.
+    told how the neighbours were found. ``room``: bytes for the rows that are held at a time, where X is not in memory;
+    the fewer, the more passes over X.
     """
     n = X.shape[0]
-    placed = place(X, settings.axes_for(), counts) if n > 1 else X
     neighbors = min(settings.neighbors, n - 1)
     if neighbors < 1:
         return sparse.csr_array((n, n), dtype=np.float64)
+    X, groups = brought(X, room)
+    placed = place(X, settings.axes_for(), counts)
     metric = settings.metric or ("cosine" if settings.weight == "cosine" else "euclidean")
-    found = nearest(placed, neighbors, metric, settings.search)
+    found = nearest(placed, neighbors, metric, settings.search, groups)
     if on_search is not None:
         on_search(found.search)
-    rows, columns = found.rows, found.columns
     # Both directions get the same weight, so that the larger and the smaller of the two are union and mutual.
-    weights = edge_weights(X if settings.weight == "histogram" else placed, rows, columns, settings)
-    directed = sparse.csr_array((np.maximum(weights, 0), (rows, columns)), shape=(n, n))  # a cosine may be below 0
+    weights = edge_weights(X if settings.weight == "histogram" else placed, found, settings, groups)
+    weights = np.maximum(weights, 0)  # a cosine may be below
+    directed = sparse.csr_array((weights, (found.rows, found.columns)), shape=(n, n))
     join = directed.maximum if settings.symmetry == "union" else directed.minimum
     A = sparse.csr_array(join(directed.T.tocsr()))
     A.eliminate_zeros()
@@ -65,41 +71,87 @@ def build_graph(
     return A
 
 
-@threads_for_blocks()
-def place(X: Matrix, axes: int, counts: Array | None) -> Matrix:
+def brought(X: Matrix | BlockSource, room: int) -> tuple[Matrix | BlockSource, Sequence[slice]]:
+    """X itself, if it is in memory or there is room for it; or the source, and the rows to hold at a time."""
+    if is_matrix(X):
+        return X, ()
+    if X.whole is not None:
+        return X.whole, ()
+    groups = row_groups(X, room)
+    return (X.take(groups[0]), ()) if len(groups) == 1 else (X, groups)
+
+
+def place(X: Matrix | BlockSource, axes: int, counts: Array | None) -> Matrix | BlockSource:
     """Where neighbours are sought: on the principal axes of the features, or among the rows."""
     if axes:
-        source = MemoryBlocks(X)
-        scale = None if counts is None else np.sqrt(counts)
-        return coordinates(source, moments(source), axes, EVENNESS, scale)
-    return X if counts is None else weigh_features(X, counts)
+        return on_axes(X, axes, counts)
+    return X if counts is None else transformed(X, weigh_features, counts)
 
 
-def edge_weights(X: Matrix, rows: Array, columns: Array, settings: GraphSettings) -> Array:
+@threads_for_blocks()
+def on_axes(X: Matrix | BlockSource, axes: int, counts: Array | None) -> Array:
+    """(n, axes), in single precision where samples are many."""
+    source = as_source(X)
+    scale = None if counts is None else np.sqrt(counts)
+    dtype = "float32" if source.shape[0] > LARGEST_EXACT else "float64"
+    return coordinates(source, moments(source), axes, EVENNESS, scale, dtype)
+
+
+def edge_weights(X: Matrix | BlockSource, found: Found, settings: GraphSettings, groups: Sequence[slice]) -> Array:
     if settings.weight == "binary":
-        return np.ones(len(rows))
+        return np.ones(len(found.rows))
     if settings.weight == "shared":
-        return overlap(rows, columns, X.shape[0])
+        return overlap(found.rows, found.columns, X.shape[0])
     if settings.weight == "cosine":
-        X = normalize(X.copy(), "l2")
-    weights = np.empty(len(rows))
-    for part in chunks(len(rows), EDGE_BLOCK):
-        weights[part] = compare(X[rows[part]], X[columns[part]], settings.weight)
+        X = transformed(X, unit_rows)
+    if is_matrix(X):
+        weights = compare_pairs(X, found.rows, X, found.columns, settings.weight)
+    else:
+        weights = compare_by_blocks(X, found, settings.weight, groups)
     if settings.weight != "heat":
         return weights
     width = settings.heat_width or mean_distance(X)
-    return np.exp(-weights / (2 * width**2)) if width > 0 else np.ones(len(rows))
+    return np.exp(-weights / (2 * width**2)) if width > 0 else np.ones(len(weights))
 
 
 def overlap(rows: Array, columns: Array, n: int) -> Array:
     """Of two samples, each with its neighbours: how many both have, over how many either has (Jaccard)."""
     near = sparse.csr_array((np.ones(len(rows)), (rows, columns)), shape=(n, n)) + sparse.eye_array(n, format="csr")
     sizes = np.asarray(near.sum(axis=1)).ravel()
-    both = np.empty(len(rows))
-    for part in chunks(len(rows), EDGE_BLOCK):
-        both[part] = compare(near[rows[part]], near[columns[part]], "cosine")
+    both = compare_pairs(near, rows, near, columns, "cosine")
     shares: Array = both / (sizes[rows] + sizes[columns] - both)
     return shares
+
+
+def compare_pairs(X: Matrix, rows: Array, others: Matrix, columns: Array, measure: str) -> Array:
+    """Some rows of X with as many others, as :func:`compare` does."""
+    compared = np.empty(len(rows))
+    for part in chunks(len(rows), EDGE_BLOCK):
+        compared[part] = compare(X[rows[part]], others[columns[part]], measure)
+    return compared
+
+
+@threads_for_blocks()
+def compare_by_blocks(source: BlockSource, found: Found, measure: str, groups: Sequence[slice]) -> Array:
+    """Along the edges that were found: those that lead to a group take a pass."""
+    rows, columns = found.rows, found.columns
+    which = np.arange(len(rows)) - np.searchsorted(rows, rows)  # of the edges of its row, as they come in this order
+    ends = np.full((source.shape[0], int(which.max(initial=0)) + 1), -1)
+    ends[rows, which] = columns
+    compared = np.zeros(ends.shape)
+    for where in groups:
+        shared = (source.take(where), where.start, measure)
+        sweep(source, block_edges, (ends, compared), shared, into=(compared,))
+    along: Array = compared[rows, which]
+    return along
+
+
+def block_edges(X_b: Matrix, ends_b: Array, compared_b: Array, others: Matrix, first: int, measure: str) -> Partial:
+    """What is known of the edges of the block, and of those that lead to the others, which start with ``first``."""
+    compared = compared_b.copy()
+    rows, which = np.nonzero((ends_b >= first) & (ends_b < first + others.shape[0]))
+    compared[rows, which] = compare_pairs(X_b, rows, others, ends_b[rows, which] - first, measure)
+    return Partial(rows=(compared,))
 
 
 def compare(left: Any, right: Any, measure: str) -> Array:
@@ -114,12 +166,31 @@ def compare(left: Any, right: Any, measure: str) -> Array:
     return np.asarray(compared.sum(axis=1, dtype=np.float64)).ravel()
 
 
-def mean_distance(X: Matrix) -> float:
+def mean_distance(X: Matrix | BlockSource) -> float:
     """Over all pairs of samples, or of an even selection of them when they are many."""
     from sklearn.metrics import pairwise_distances
 
-    sample = X[np.linspace(0, X.shape[0] - 1, min(X.shape[0], WIDTH_SAMPLE)).astype(int)]
-    return float(pairwise_distances(sample).mean())
+    n = X.shape[0]
+    index = np.linspace(0, n - 1, min(n, WIDTH_SAMPLE)).astype(int)
+    return float(pairwise_distances(X[index] if is_matrix(X) else some_rows(X, index)).mean())
+
+
+def some_rows(source: BlockSource, index: Array) -> Matrix:
+    """Few rows of X, from all over it, in one pass."""
+    chosen = np.zeros(source.shape[0], dtype=bool)
+    chosen[index] = True
+    kept = np.empty(source.shape[0], dtype=object)
+    sweep(source, block_chosen, (chosen,), into=(kept,))
+    rows = kept[index].tolist()
+    return sparse.vstack(rows, format="csr") if sparse.issparse(rows[0]) else np.vstack(rows)
+
+
+def block_chosen(X_b: Matrix, chosen_b: Array) -> Partial:
+    """Of each sample its row, (1, d), or nothing if it is not chosen."""
+    kept = np.empty(X_b.shape[0], dtype=object)
+    for i in np.flatnonzero(chosen_b):
+        kept[i] = X_b[[i]]
+    return Partial(rows=(kept,))
 
 
 @dataclass(frozen=True)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 
-from mccgr_cli.blocks import Array, Matrix
+from mccgr_cli.blocks import Array, BlockSource, Matrix, Partial, is_matrix
 
 
 def normalize(X: Matrix, how: str) -> Matrix:
@@ -23,6 +25,11 @@ def normalize(X: Matrix, how: str) -> Matrix:
     elif how in ("l1", "l2"):
         scale_rows(X, 1 / np.maximum(row_sizes(X, how), np.finfo(X.dtype).tiny))
     return X
+
+
+def unit_rows(X: Matrix) -> Matrix:
+    """A copy of X with rows of unit length."""
+    return normalize(X.copy(), "l2")
 
 
 def row_sizes(X: Matrix, how: str) -> Array:
@@ -41,6 +48,40 @@ def weigh_features(X: Matrix, weights: Array) -> Matrix:
     """A copy of X in which the squares of every feature count by its weight, (d,)."""
     weighted = X * np.sqrt(weights)[None, :]
     return weighted.tocsr() if sparse.issparse(weighted) else weighted
+
+
+class Transformed:
+    """A source whose rows something is done to whenever they are visited: a function at module level that keeps their
+    shape and leaves them as they are for others."""
+
+    def __init__(self, source: BlockSource, function: Callable[..., Matrix], *arguments: Any) -> None:
+        self._source, self._function, self._arguments = source, function, arguments
+        self.shape: tuple[int, int] = source.shape
+        self.dtype: np.dtype[Any] = self.take(slice(0, 1)).dtype
+        self.whole: Matrix | None = None
+
+    def map(
+        self, function: Callable[..., Partial], rows: Sequence[Array | None] = (), shared: Sequence[Any] = ()
+    ) -> Iterator[tuple[slice, Partial]]:
+        return self._source.map(partial(call_on, function, self._function, self._arguments), rows, shared)
+
+    def take(self, where: slice) -> Matrix:
+        return self._function(self._source.take(where), *self._arguments)
+
+
+def call_on(
+    function: Callable[..., Partial],
+    change: Callable[..., Matrix],
+    given: tuple[Any, ...],
+    X_b: Matrix,
+    *others: Any,
+) -> Partial:
+    return function(change(X_b, *given), *others)
+
+
+def transformed(X: Matrix | BlockSource, function: Callable[..., Matrix], *arguments: Any) -> Matrix | BlockSource:
+    """What the function makes of a matrix at once, and of a source when it is visited."""
+    return function(X, *arguments) if is_matrix(X) else Transformed(X, function, *arguments)
 
 
 def scale_rows(X: Matrix, factors: Array) -> None:

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from scipy import sparse
 
-from mccgr_cli.blocks import Array, Matrix
+from mccgr_cli.blocks import Array, BlockSource, Matrix, is_matrix
 from mccgr_cli.neighbours.approximate import approximately, check_search, has_library
 from mccgr_cli.neighbours.exact import by_intersection, exactly
+from mccgr_cli.neighbours.streamed import ROOM, by_blocks, row_groups
 from mccgr_cli.normalize import normalize, row_sizes
 
-__all__ = ["Found", "Search", "check_search", "nearest"]
+__all__ = ["LARGEST_EXACT", "ROOM", "Found", "Search", "check_search", "nearest", "row_groups"]
 
 LARGEST_EXACT = 50_000  # samples up to which the search is exact unless it is told
 
@@ -40,13 +42,25 @@ class Found:
     search: Search
 
 
-def nearest(X: Matrix, neighbors: int, metric: str, search: str = "auto") -> Found:
+def nearest(
+    X: Matrix | BlockSource,
+    neighbors: int,
+    metric: str,
+    search: str = "auto",
+    groups: Sequence[slice] | None = None,
+) -> Found:
     """Every sample paired with its nearest other samples.
 
     ``metric``: euclidean, cosine, or histogram: the larger the sum of minima, the nearer. An empty sample has no
-    cosine and nothing in common with others, and so no neighbours.
+    cosine and nothing in common with others, and so no neighbours. ``groups``: of the rows of a source, those that are
+    held at a time (:func:`row_groups`).
     """
     check_search(search)
+    fast = search == "approximate" or (search == "auto" and X.shape[0] > LARGEST_EXACT and has_library())
+    if not is_matrix(X):
+        table = by_blocks(X, neighbors, metric, groups or row_groups(X, ROOM))
+        rows, which = np.nonzero(table >= 0)
+        return Found(rows, table[rows, which], Search(why=beyond_the_library(X, metric) if fast else ""))
     searched = np.arange(X.shape[0])
     if metric != "euclidean":
         searched = np.flatnonzero(row_sizes(X, "l2"))
@@ -58,7 +72,7 @@ def nearest(X: Matrix, neighbors: int, metric: str, search: str = "auto") -> Fou
     if metric == "cosine":  # on unit rows both metrics order alike
         X = normalize(X, "l2")
     columns: Array | None = None
-    if search == "approximate" or (search == "auto" and X.shape[0] > LARGEST_EXACT and has_library()):
+    if fast:
         how = Search(why=beyond_the_library(X, metric))
         if not how.why:
             columns, recall = approximately(X, neighbors)
@@ -70,8 +84,10 @@ def nearest(X: Matrix, neighbors: int, metric: str, search: str = "auto") -> Fou
     return Found(np.repeat(searched, neighbors), searched[columns.ravel()], how)
 
 
-def beyond_the_library(X: Matrix, metric: str) -> str:
+def beyond_the_library(X: Matrix | BlockSource, metric: str) -> str:
     """Why the library for fast searches has nothing for these samples; nothing if it has."""
+    if not is_matrix(X):
+        return "the fast search takes no matrix that is not in memory"
     if metric == "histogram":
         return "the fast search knows no histogram intersection"
     return "the fast search takes no sparse matrix" if sparse.issparse(X) else ""

@@ -11,8 +11,8 @@ import numpy as np
 
 from mccgr_cli.blocks import Array, blas_threads, chunks, threads_for_blocks
 from mccgr_cli.errors import ParameterError
-from mccgr_cli.neighbours.distances import half_squares, product_distances
-from mccgr_cli.neighbours.exact import TIE, nearest_of
+from mccgr_cli.neighbours.distances import TIE, half_squares, product_distances
+from mccgr_cli.neighbours.exact import nearest_of
 
 RECALL = 0.96  # to be reached on a sample, for 0.95 of all
 SAMPLE = 1000
@@ -85,14 +85,14 @@ def raise_effort(index: Any, places: Array, X: Array, neighbors: int) -> float:
     """Look into more and more cells until nearly all neighbours of a random sample are found; the share of them."""
     n = X.shape[0]
     sample = np.sort(np.random.default_rng(0).choice(n, min(n, SAMPLE), replace=False))
-    farthest = half_squares(X, sample, nearest_of(X, sample, neighbors)[:, -1:])
+    farthest = half_squares(X[sample], X, nearest_of(X, sample, neighbors)[:, -1:])
     recall = 0.0
     for probes in PROBES:
         if recall >= RECALL or (probes > LARGEST_SHARE * index.nlist and probes > PROBES[0]):
             break
         index.nprobe = probes
         found = others_found(index, places, sample, neighbors)
-        near = half_squares(X, sample, found) <= farthest * (1 + TIE)
+        near = half_squares(X[sample], X, found) <= farthest * (1 + TIE)
         recall = float(np.mean(near & (found >= 0)))
     return recall
 

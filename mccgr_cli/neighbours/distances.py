@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import DTypeLike
 from scipy import sparse
 
 from mccgr_cli.blocks import Array, Matrix, MemoryBlocks, chunks, moments
@@ -13,6 +14,7 @@ from mccgr_cli.normalize import row_sizes
 GAP_BYTES = 8 << 20  # of differences between samples at a time
 SUMMED = 256  # terms of a product at a time
 LEAST_GROUP = 4  # distances, of which only the least is looked at first
+TIE = 1e-9  # of a squared distance: what differs by less is equal
 
 
 @dataclass(frozen=True)
@@ -27,26 +29,54 @@ class ProductDistances:
     halves: Array  # (n,) h in double precision
     rounding: float  # how far a product may be off, of h_x + h_y
     scale: float = 1.0
+    means: Array | None = None  # (d,) of X, if it is dense
     features: Matrix = None  # X', if X is sparse
 
     def of(self, index: Array) -> Array:
         """From the samples ``index`` to all, and from none to itself."""
-        if self.features is None:
-            halves = product(mirrored(self.samples[index]), self.samples)
-        else:
-            halves = -(self.samples[index] @ self.features).toarray()
-            halves += self.halves[index, None]
-            halves += self.halves
+        halves = self.to(self.samples[index], self.halves[index])
         halves[np.arange(len(index)), index] = np.inf
         return halves
 
+    def to(self, samples: Matrix, own: Array) -> Array:
+        """From some samples, kept as these are and with h ``own``, to all."""
+        if self.features is None:
+            return product(mirrored(samples), self.samples)
+        halves: Array = -(samples @ self.features).toarray()
+        halves += own[:, None]
+        halves += self.halves
+        return halves
+
+    def alike(self, X: Matrix) -> tuple[Matrix, Array]:
+        """Other samples, kept as these are, and their h: inf, and so never sure, where a square would be too large."""
+        dtype = self.samples.dtype
+        if self.means is None:
+            samples = sparse.csr_array(X, dtype=dtype)
+            return samples, row_sizes(samples, "l2") ** 2 / 2
+        own = block_halves(X, self.means) * self.scale**2
+        long = own > np.sqrt(float(np.finfo(dtype).max))
+        samples = np.zeros((X.shape[0], self.samples.shape[1]), dtype)
+        samples[~long, :-2] = block_centred(X[~long], self.means, self.scale, dtype)
+        samples[~long, -2], samples[:, -1] = own[~long], 1
+        own[long] = np.inf
+        return samples, own
+
     def error(self, index: Array, half: Array) -> Array:
         """How far off the products of the samples ``index`` may be with any other that is nearer than ``half``."""
-        own = self.halves[index]
+        return self.bound(self.halves[index], half)
+
+    def bound(self, own: Array, half: Array) -> Array:
+        """The same, of samples with h ``own``."""
         other = (np.sqrt(own) + np.sqrt(half)) ** 2  # the largest h so near
         lost = 8 * self.samples.shape[1] * float(np.finfo(self.samples.dtype).tiny)  # what is too small for a number
         bound: Array = self.rounding * (own + other) + lost
         return bound
+
+    def sure(self, own: Array, beyond: Array, farthest: Array) -> Array:
+        """Whether none of the samples whose products are at least ``beyond`` is nearer than ``farthest``."""
+        error = self.bound(own, farthest)
+        sure: Array = np.isinf(beyond) | (farthest == 0) | (beyond > farthest + error) | (2 * error < TIE * farthest)
+        return sure
 
 
 def rounding(dtype: str, terms: int, width: int) -> float:
@@ -77,12 +107,13 @@ def product(left: Array, right: Array) -> Array:
     return total
 
 
-def product_distances(X: Matrix, dtype: str) -> ProductDistances:
+def product_distances(X: Matrix, dtype: str, widest: int | None = None, threads: int | None = None) -> ProductDistances:
+    """``widest``: how many values a sample has at most, if others than those of a sparse X are to be compared with."""
     if sparse.issparse(X):  # about no mean, with which it would be dense
         X = sparse.csr_array(X, dtype=dtype)
-        width = 2 * int(np.diff(X.indptr).max())
+        width = 2 * (widest or int(np.diff(X.indptr).max()))
         return ProductDistances(X, row_sizes(X, "l2") ** 2 / 2, rounding(dtype, width, width), features=X.T.tocsr())
-    source = MemoryBlocks(X)
+    source = MemoryBlocks(X, threads=threads)
     means = moments(source).means
     halves = np.concatenate([found for _, found in source.map(block_halves, shared=(means,))])
     scale = float(2.0 ** -np.frexp(np.sqrt(2 * halves.max()))[1])
@@ -93,7 +124,7 @@ def product_distances(X: Matrix, dtype: str) -> ProductDistances:
         samples[where, :-2] = centred
     samples[:, -2], samples[:, -1] = halves, 1
     terms = min(width, SUMMED) + width // SUMMED
-    return ProductDistances(samples, halves, rounding(dtype, terms, width), scale)
+    return ProductDistances(samples, halves, rounding(dtype, terms, width), scale, means)
 
 
 def block_halves(X_b: Array, means: Array) -> Array:
@@ -102,20 +133,21 @@ def block_halves(X_b: Array, means: Array) -> Array:
     return halves
 
 
-def block_centred(X_b: Array, means: Array, scale: float, dtype: str) -> Array:
+def block_centred(X_b: Array, means: Array, scale: float, dtype: DTypeLike) -> Array:
     return ((X_b - means) * scale).astype(dtype)
 
 
-def half_squares(X: Matrix, index: Array, columns: Array) -> Array:
-    """|x - y|^2 / 2 of each sample ``index`` and its ``columns``, by differences in double precision."""
+def half_squares(asking: Matrix, X: Matrix, columns: Array) -> Array:
+    """|x - y|^2 / 2 of each x of ``asking`` and, for y, its ``columns`` of X, by differences in double precision."""
+    rows, count = columns.shape
     halves = np.empty(columns.shape)
     width = X.shape[1] if not sparse.issparse(X) else 4 * X.nnz / X.shape[0] + 1
-    for part in chunks(len(index), max(1, int(GAP_BYTES / (8 * columns.shape[1] * width)))):
+    for part in chunks(rows, max(1, int(GAP_BYTES / (8 * count * width)))):
         if sparse.issparse(X):
-            gap = X[columns[part].ravel()].astype(np.float64) - X[np.repeat(index[part], columns.shape[1])]
-            halves[part] = gap.power(2).sum(axis=1).reshape(-1, columns.shape[1]) / 2
+            gap = X[columns[part].ravel()].astype(np.float64) - asking[np.repeat(np.arange(rows)[part], count)]
+            halves[part] = gap.power(2).sum(axis=1).reshape(-1, count) / 2
         else:
-            gap = np.subtract(X[columns[part]], X[index[part], None], dtype=np.float64)
+            gap = np.subtract(X[columns[part]], asking[part, None], dtype=np.float64)
             halves[part] = np.einsum("ijk,ijk->ij", gap, gap) / 2
     return halves
 
@@ -139,15 +171,22 @@ class Candidates:
         columns = np.take_along_axis(self.columns, order[:, :count], 1)
         return Candidates(columns, values[:, :count], np.minimum(self.beyond, values[:, count]))
 
-    def first(self, count: int) -> Array:
-        """The columns of the least values in their order; of equal values, the first column first."""
+    def first(self, count: int) -> Candidates:
+        """The least values in their order; of equal values, the first column first."""
         order = np.lexsort((self.columns, self.values), axis=1)[:, :count]
-        return np.take_along_axis(self.columns, order, 1)
+        columns, values = (np.take_along_axis(array, order, 1) for array in (self.columns, self.values))
+        return Candidates(columns, values, self.beyond)
 
 
-def join(several: list[Candidates], count: int) -> Candidates:
+def below(several: list[Candidates]) -> Candidates:
+    """Of other rows."""
+    return Candidates(*(np.concatenate([getattr(one, name) for one in several]) for name in Candidates.__annotations__))
+
+
+def beside(several: list[Candidates]) -> Candidates:
+    """Of the same rows."""
     columns, values = (np.hstack([getattr(one, name) for one in several]) for name in ("columns", "values"))
-    return Candidates(columns, values, np.min([one.beyond for one in several], axis=0)).least(count)
+    return Candidates(columns, values, np.min([one.beyond for one in several], axis=0))
 
 
 def least(values: Array, count: int, start: int = 0) -> Candidates:

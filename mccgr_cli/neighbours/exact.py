@@ -12,8 +12,9 @@ from mccgr_cli.blocks import Array, Matrix, MemoryBlocks, chunks, threads_for_bl
 from mccgr_cli.neighbours.distances import (
     Candidates,
     ProductDistances,
+    below,
+    beside,
     half_squares,
-    join,
     least,
     mirrored,
     product,
@@ -26,7 +27,6 @@ SETTLED_ROWS = 1000  # whose candidates are looked at together
 LEAST_BLOCKS = 8  # that cores can share
 EXTRA = 5  # candidates beyond the neighbours asked for, so that rounding rarely decides
 MUTUAL = 128  # features from which on it pays to multiply two samples only once, for both
-TIE = 1e-9  # of a squared distance: what differs by less is equal
 
 
 @threads_for_blocks()
@@ -96,9 +96,8 @@ def mutual_candidates(samples: Array, count: int) -> Candidates:
     best: list[list[Candidates]] = [[] for _ in blocks]
     for where, found in MemoryBlocks(pairs, 1).map(block_mutual, shared=(samples, blocks, count)):
         for block, candidates in zip(pairs[where.start], found, strict=False):
-            best[block] = [join([*best[block], candidates], count)]
-    whole = [one for (one,) in best]
-    return Candidates(*(np.concatenate([getattr(one, name) for one in whole]) for name in Candidates.__annotations__))
+            best[block] = [beside([*best[block], candidates]).least(count)]
+    return below([one for (one,) in best])
 
 
 def block_mutual(pair_b: Array, samples: Array, blocks: list[slice], count: int) -> list[Candidates]:
@@ -116,12 +115,9 @@ def block_settled(
 ) -> tuple[Array, Array]:
     """The nearest candidates by their true distances, and whether it is sure that no other sample is nearer."""
     index = index_b[:, 0]
-    halves = half_squares(X, index, columns_b) * compared.scale**2
+    halves = half_squares(X[index], X, columns_b) * compared.scale**2
     nearest = Candidates(columns_b, halves, beyond_b).first(neighbors)
-    farthest = np.partition(halves, neighbors - 1, axis=1)[:, neighbors - 1]
-    error = compared.error(index, farthest)
-    sure = (farthest == 0) | (beyond_b - error > farthest) | (2 * error < TIE * farthest)
-    return nearest, sure
+    return nearest.columns, compared.sure(compared.halves[index], beyond_b, nearest.values[:, -1])
 
 
 def block_compared(index_b: Array, X: Matrix, compared: ProductDistances, neighbors: int) -> tuple[Array, Array]:
@@ -131,10 +127,16 @@ def block_compared(index_b: Array, X: Matrix, compared: ProductDistances, neighb
 
 def block_by_differences(index_b: Array, X: Matrix, neighbors: int) -> tuple[Array]:
     index = index_b[:, 0]
-    rows = chunks(X.shape[0], max(1, SEARCH_BYTES // (8 * X.shape[1])))
-    squares = np.hstack([cdist(dense(X[index]), dense(X[some]), "sqeuclidean") for some in rows])
+    squares = differences(X[index], X)
     squares[np.arange(len(index)), index] = np.inf
-    return (least(squares, neighbors).first(neighbors),)
+    return (least(squares, neighbors + EXTRA).first(neighbors).columns,)
+
+
+def differences(asking: Matrix, X: Matrix) -> Array:
+    """|x - y|^2 of every x of ``asking`` and every y of X."""
+    rows = chunks(X.shape[0], max(1, SEARCH_BYTES // (8 * X.shape[1])))
+    asking = dense(asking)
+    return np.hstack([cdist(asking, dense(X[some]), "sqeuclidean") for some in rows])
 
 
 def dense(X: Matrix) -> Array:
@@ -157,15 +159,23 @@ def by_intersection(X: Matrix, neighbors: int) -> Array:
 
 
 def block_intersection(index_b: Array, X: Matrix, features: Matrix | None, sums: Array, neighbors: int) -> tuple[Array]:
-    """A sum of minima is half of both sums less the distance |x - y|_1; that of the sample is the same for all."""
     index = index_b[:, 0]
-    if features is None:
-        apart: Array = cdist(X[index], X, "cityblock")
-        apart -= sums
-    else:
-        apart = -np.array([common_with(X[[i]], features) for i in index])
+    apart = uncommon(X[index], X, features, sums)
     apart[np.arange(len(index)), index] = np.inf
-    return (least(apart, neighbors).first(neighbors),)
+    return (least(apart, neighbors + EXTRA).first(neighbors).columns,)
+
+
+def uncommon(asking: Matrix, X: Matrix, features: Matrix | None, sums: Array) -> Array:
+    """The less, for every x of ``asking``, the larger its sum of minima with the y of X.
+
+    A sum of minima is half of both sums less the distance |x - y|_1; that of x is the same for all. ``features`` is X',
+    if that is sparse, and ``sums`` are those of its rows.
+    """
+    if features is None:
+        apart: Array = cdist(asking, X, "cityblock")
+        apart -= sums
+        return apart
+    return -np.array([common_with(asking[[i]], features) for i in range(asking.shape[0])], dtype=np.float64)
 
 
 def common_with(sample: Matrix, features: Matrix) -> Array:
