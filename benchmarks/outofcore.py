@@ -17,6 +17,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -64,6 +65,16 @@ def read_by_system(path: Path) -> None:
     with path.open("rb", buffering=0) as file:
         while file.readinto(buffer):
             pass
+
+
+def read(path: Path, cold: bool) -> list[tuple[float, float]]:
+    """How long it takes by rows, and by the system."""
+    taken = []
+    for reading in (read_by_rows, read_by_system):
+        if cold:
+            forget(path)
+        taken.append(seconds(partial(reading, path)))
+    return [(taken[0], taken[1])]
 
 
 def forget(path: Path) -> None:
@@ -121,28 +132,19 @@ def main(arguments: list[str] | None = None) -> None:
         rows = []
         for way in given.ways:
             run = [*WAYS[way], "--iterations", given.iterations, "--tolerance", "0"]
-            readings: dict[str, list[float]] = {"rows": [], "system": []}
-
-            def read(readings: dict[str, list[float]] = readings) -> None:
-                for name, reading in (("rows", read_by_rows), ("system", read_by_system)):
-                    if given.cold:
-                        forget(large)
-                    readings[name].append(seconds(lambda reading=reading: reading(large)))
-
-            read()
-            read()
+            readings = [*read(large, given.cold), *read(large, given.cold)]
             peak, _ = factorize(large, result, [*run, "--memory", given.memory])
-            read()
+            readings += read(large, given.cold)
             iteration = float(np.median(np.diff(factors_of(result)["history/seconds"])))
-            once = statistics.median(readings["rows"])
+            by_rows, by_system = (statistics.median(each) for each in zip(*readings, strict=True))
             rows.append(
                 [
                     way,
                     f"{peak / 1e9:.2f} GB",
                     f"{iteration:.2f} s",
-                    f"{once:.2f} s",
-                    f"{statistics.median(readings['system']):.2f} s",
-                    f"{iteration / once:.2f}",
+                    f"{by_rows:.2f} s",
+                    f"{by_system:.2f} s",
+                    f"{iteration / by_rows:.2f}",
                     f"{gap(small, result, '100MB', [*WAYS[way], '--iterations', given.iterations]):.1e}",
                 ]
             )

@@ -83,6 +83,10 @@ class Room:
 
     def stays(self, size: Size) -> bool:
         """Whether X is to be left in its file, as it does not fit into memory with the rest."""
+        return self.holds_rest(size) and size.bytes + sum(self.beside(size).values()) > self.limit
+
+    def holds_rest(self, size: Size) -> bool:
+        """True, or an error if there is too little memory wherever X is."""
         rest = self.beside(size)
         needed = sum(rest.values())
         if needed > self.limit:
@@ -90,7 +94,7 @@ class Room:
             have = f"--memory {in_words(self.limit)}" if self.given else f"{in_words(self.limit)} of free memory"
             remedy = "give more --memory" if self.given else "use a larger machine"
             raise MccgrError(have, f"without X, {what} are needed", f"{remedy}, a smaller --k, or fewer --axes")
-        return size.bytes + needed > self.limit
+        return True
 
 
 def lines_of(path: Path) -> Iterator[str]:

@@ -20,7 +20,6 @@ from mccgr_cli.graph import build_graph, explained, parts
 from mccgr_cli.methods import METHODS
 from mccgr_cli.neighbours import Search, check_search
 from mccgr_cli.normalize import normalize
-from mccgr_cli.outofcore import FileBlocks
 from mccgr_cli.readers import Loaded
 from mccgr_cli.readers.checks import check_scale
 from mccgr_cli.settings import HISTORY, NORMALIZATIONS, Description, GraphSettings, Learning, Settings
@@ -46,11 +45,6 @@ def prepare(matrix: Loaded, how: str, dtype: str | None = None) -> Matrix:
         check_scale(float(X.max()), np.dtype(dtype), matrix.name)
         X = X.astype(dtype)
     return normalize(X, how)
-
-
-def in_blocks(X: Matrix | StoredMatrix) -> BlockSource:
-    """Wherever X is."""
-    return FileBlocks(X) if isinstance(X, StoredMatrix) else MemoryBlocks(X)
 
 
 def words_contents(

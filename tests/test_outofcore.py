@@ -34,12 +34,16 @@ LAYOUTS = {
 
 @pytest.fixture(autouse=True)
 def small_blocks(monkeypatch):
-    """Of some 20 rows, of which some are read at a time."""
-    monkeypatch.setattr("mccgr_cli.blocks.DENSE_BLOCK_BYTES", 20 * 24 * 8)
-    monkeypatch.setattr("mccgr_cli.blocks.WHOLE_BYTES", 1000)
-    monkeypatch.setattr("mccgr_cli.blocks.SPARSE_BLOCK_VALUES", 200)
-    monkeypatch.setattr("mccgr_cli.outofcore.READ_BYTES", 60 * 24 * 8)
-    monkeypatch.setattr("mccgr_cli.outofcore.MOST_BYTES", 100 * 24 * 8)
+    """Of some 20 rows of 24 features, of which some are read at a time."""
+    use_blocks(monkeypatch, 20 * 24 * 8)
+
+
+def use_blocks(monkeypatch, size):
+    monkeypatch.setattr("mccgr_cli.blocks.DENSE_BLOCK_BYTES", size)
+    monkeypatch.setattr("mccgr_cli.blocks.WHOLE_BYTES", size // 4)
+    monkeypatch.setattr("mccgr_cli.blocks.SPARSE_BLOCK_VALUES", size // 16)
+    monkeypatch.setattr("mccgr_cli.outofcore.READ_BYTES", 3 * size)
+    monkeypatch.setattr("mccgr_cli.outofcore.MOST_BYTES", 5 * size)
 
 
 def counts(n=200):
@@ -192,8 +196,9 @@ def test_sparse_indices_are_checked_in_the_file(tmp_path, spoil):
 
 
 @pytest.fixture
-def large(tmp_path: Path) -> Path:
+def large(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """More than the least --memory."""
+    use_blocks(monkeypatch, 1 << 20)
     X, labels = planted(6000, 240)
     path = tmp_path / "X.h5"
     write_dense(path, X, chunks=(100, 240))
@@ -233,7 +238,8 @@ def test_the_same_factors_whatever_the_start_the_precision_and_the_solver(mccgr,
         np.testing.assert_array_equal(one, other)
 
 
-def test_the_same_factors_of_a_sparse_matrix(mccgr, tmp_path):
+def test_the_same_factors_of_a_sparse_matrix(mccgr, tmp_path, monkeypatch):
+    use_blocks(monkeypatch, 1 << 20)
     X = counts(8000)
     path = write_sparse(tmp_path / "X.h5", sparse.csr_array(np.tile(X * (X > 2), 10)))
     in_memory, by_blocks = factorize_both(mccgr, path)
@@ -241,8 +247,7 @@ def test_the_same_factors_of_a_sparse_matrix(mccgr, tmp_path):
         np.testing.assert_allclose(other, one, rtol=1e-10, atol=1e-10 * one.max())
 
 
-@pytest.mark.parametrize("solver", ["multiplicative", "coordinate"])
-def test_an_iteration_reads_the_file_once(mccgr, large, monkeypatch, solver):
+def test_an_iteration_reads_the_file_once(mccgr, large, monkeypatch):
     readings = []
     reading = StoredMatrix.reading
 
@@ -253,7 +258,7 @@ def test_an_iteration_reads_the_file_once(mccgr, large, monkeypatch, solver):
             yield read
 
     monkeypatch.setattr(StoredMatrix, "reading", counted)
-    options = ["--k", 3, "--memory", "10MB", "--tolerance", 0, "--solver", solver, "--overwrite"]
+    options = ["--k", 3, "--memory", "10MB", "--tolerance", 0, "--overwrite"]
 
     def readings_of(iterations):
         readings.clear()

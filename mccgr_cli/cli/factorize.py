@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 @options.graph_features
 @options.preprocessing
 @options.memory
+@options.scheduler
 @options.seed
 @options.output
 @options.verbosity
@@ -42,6 +43,7 @@ def command(**given: Any) -> None:
       mccgr factorize counts.h5ad --k 8 --method kl --label-key cell_type
       mccgr factorize X.h5 --k 5 -o - | mccgr cluster - -o - | mccgr evaluate - --format json
       mccgr factorize large.h5 --k 10 --memory 4GB
+      mccgr factorize large.h5 --k 10 --scheduler tcp://node1:8786
     """
     from mccgr_cli import stages
     from mccgr_cli.cli.job import Job
@@ -61,23 +63,21 @@ def command(**given: Any) -> None:
         raise ParameterError("--solver", what, "leave it out")
     job = Job(given, "factors")
     builds_graph = uses_graph(settings) and given["graph_file"] is None
-    matrix = job.load_matrix(settings, graph_settings if builds_graph else None)
-    names = matrix.contents.names()
-    X = stages.in_blocks(stages.prepare(matrix, given["normalize"], given["dtype"]))
-    starts = graph = None
-    if from_file:
-        starts = [stages.check_start(job.load(settings.init, ("factors", "clusters")), settings.k, X.shape)]
-    if given["graph_file"] is not None:
-        graph = job.load(given["graph_file"], ("graph",))
-        for note in doubts(graph.contents.attributes, given, uses_graph(settings)):
-            job.reporter.note(note)
-    A = stages.choose_graph(X, settings, graph_settings, graph, job.reporter.searched)
-    if A is not None:
-        job.reporter.note(f"graph: {examine(A)}")
-    with job.reporter.watching(settings.iterations, settings.restarts) as on_step:
-        factors = stages.factorize(X, settings, A, starts, on_step)
+    with job.samples(settings, graph_settings if builds_graph else None) as (matrix, X):
+        starts = graph = None
+        if from_file:
+            starts = [stages.check_start(job.load(settings.init, ("factors", "clusters")), settings.k, X.shape)]
+        if given["graph_file"] is not None:
+            graph = job.load(given["graph_file"], ("graph",))
+            for note in doubts(graph.contents.attributes, given, uses_graph(settings)):
+                job.reporter.note(note)
+        A = stages.choose_graph(X, settings, graph_settings, graph, job.reporter.searched)
+        if A is not None:
+            job.reporter.note(f"graph: {examine(A)}")
+        with job.reporter.watching(settings.iterations, settings.restarts) as on_step:
+            factors = stages.factorize(X, settings, A, starts, on_step)
     job.reporter.note(describe(factors, settings))
-    job.write(stages.factors_contents(factors, settings, given["normalize"], names))
+    job.write(stages.factors_contents(factors, settings, given["normalize"], matrix.contents.names()))
 
 
 def doubts(graph: dict[str, Any], given: dict[str, Any], used: bool) -> Iterator[str]:

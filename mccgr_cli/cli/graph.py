@@ -15,6 +15,7 @@ from mccgr_cli.settings import GraphSettings
 @options.graph
 @options.preprocessing
 @options.memory
+@options.scheduler
 @options.output
 @options.verbosity
 def command(**given: Any) -> None:
@@ -35,9 +36,8 @@ def command(**given: Any) -> None:
 
     settings = options.chosen(GraphSettings, {**given, "graph_features": "plain"})
     job = Job(given, "graph")
-    matrix = job.load_matrix(None, settings)
-    names = matrix.contents.names()
-    X = stages.in_blocks(stages.prepare(matrix, given["normalize"], given["dtype"]))
-    contents = stages.make_graph(X, settings, given["normalize"], names, job.reporter.searched)
+    with job.samples(None, settings) as (matrix, X):
+        names = matrix.contents.names()
+        contents = stages.make_graph(X, settings, given["normalize"], names, job.reporter.searched)
     job.reporter.note(f"graph: {examine(contents['A'])}")
     job.write(contents)

@@ -6,26 +6,30 @@ import itertools
 import os
 import sys
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from mccgr_cli.blocks import size_of
+from mccgr_cli.blocks import BlockSource, MemoryBlocks, size_of
 from mccgr_cli.cli import stand
 from mccgr_cli.cli.progress import Reporter
 from mccgr_cli.cli.tables import shape_of
 from mccgr_cli.container import Contents, encode
 from mccgr_cli.errors import OutputError, ParameterError
 from mccgr_cli.memory import USABLE, Room, available, in_words
+from mccgr_cli.outofcore import FileBlocks
 from mccgr_cli.provenance import Input, record
 from mccgr_cli.readers import FORMATS, HDF5_SUFFIXES, Loaded, accessing, load, split_inner
 from mccgr_cli.settings import GraphSettings, Settings
 from mccgr_cli.storage import check_destination, write_files, write_stream, writing
 from mccgr_cli.stored import Stays, StoredMatrix
 from mccgr_cli.workers import Crew, Workers
+
+if TYPE_CHECKING:
+    from mccgr_cli.distributed.connection import Cluster
 
 # Options that say how to run, not what to compute.
 MANNERS = ("output", "overwrite", "quiet", "verbose", "jobs", "scheduler", "memory")
@@ -84,31 +88,52 @@ class Job:
         self.inputs.append(Input(loaded.name, loaded.sha256, loaded.contents.provenance))
         return loaded
 
-    def load_matrix(self, settings: Settings | None, graph: GraphSettings | None) -> Loaded:
-        """The matrix that is factorized, or whose graph is built, or both: in memory, or in its file if it must be."""
-        given = self.given["memory"]
-        room = Room(given or USABLE * available(), given is not None, settings, graph)
-        loaded = self.load(self.given["source"], ("matrix",), room.stays)
-        X = loaded.contents["X"]
-        if isinstance(X, StoredMatrix):
-            self.reporter.note(f"X, {in_words(X.size.bytes)}, stays in its file")
-        elif room.stays(size_of(X)):
-            self.reporter.note(f"{loaded.name}: all of it is in memory, as only HDF5 by rows is read some at a time")
-        return loaded
+    @contextmanager
+    def samples(self, settings: Settings | None, graph: GraphSettings | None) -> Iterator[tuple[Loaded, BlockSource]]:
+        """The matrix that is factorized, or whose graph is built, or both, wherever it fits; and what comes with it."""
+        from mccgr_cli import stages
+
+        with self.cluster() as cluster:  # before anything is read, which may take long
+            given = self.given["memory"]
+            room = Room(given or USABLE * available(), given is not None, settings, graph)
+            loaded = self.load(self.given["source"], ("matrix",), room.holds_rest if cluster else room.stays)
+            X = stages.prepare(loaded, self.given["normalize"], self.given["dtype"])
+            if cluster is not None:
+                from mccgr_cli.distributed.blocks import ClusterBlocks
+
+                yield loaded, ClusterBlocks(X, cluster)
+            elif isinstance(X, StoredMatrix):
+                self.reporter.note(f"X, {in_words(X.size.bytes)}, stays in its file")
+                yield loaded, FileBlocks(X)
+            else:
+                if room.stays(size_of(X)):
+                    what = "all of it is in memory, as only HDF5 by rows is read some at a time"
+                    self.reporter.note(f"{loaded.name}: {what}")
+                yield loaded, MemoryBlocks(X)
+
+    @contextmanager
+    def cluster(self) -> Iterator[Cluster | None]:
+        """The one that was asked for, if any."""
+        if self.given["scheduler"] is None:
+            yield None
+            return
+        from mccgr_cli.distributed.connection import joined
+
+        with joined(self.given["scheduler"], self.reporter.note) as cluster:
+            cluster.await_workers()
+            yield cluster
 
     @contextmanager
     def crew(self, items: int, files: Sequence[str] = ()) -> Iterator[Crew]:
         """Whoever shares the work on so many items, and sees the files: processes of this machine, or a cluster."""
-        if self.given["scheduler"] is None or not items:
-            with Workers(min(self.given["jobs"], items)) as workers:
-                yield workers
-            return
-        from mccgr_cli.distributed.connection import joined
-        from mccgr_cli.distributed.workers import ClusterWorkers
+        with self.cluster() if items else nullcontext() as cluster:
+            if cluster is None:
+                with Workers(min(self.given["jobs"], items)) as workers:
+                    yield workers
+                return
+            from mccgr_cli.distributed.workers import ClusterWorkers
 
-        with joined(self.given["scheduler"], self.reporter.note) as cluster:
             cluster.require_files(files)
-            cluster.await_workers()
             yield ClusterWorkers(cluster)
 
     def spare(self, inputs: Iterable[str]) -> None:
