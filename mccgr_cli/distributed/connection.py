@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 OnNote = Callable[[str], None]
 
+PACKAGE = "mccgr-cli"
 PROBE_SECONDS = 4.0  # until whoever listens at an address must have let us in
 CONNECT_SECONDS = 5.0  # until a scheduler must have answered; also, until one that has gone must be back
 SILENCE_SECONDS = 15.0  # without a sign of life, after which a machine counts as gone
@@ -45,19 +46,17 @@ class Cluster:
     scheduler: str  # as the user says it
     client: Client
     on_note: OnNote
-    threads: dict[str, int] = field(default_factory=dict)  # of each worker that was there when last asked
     _known: set[str] = field(default_factory=set)  # workers that have what they need
     _files: list[str] = field(default_factory=list)
 
     def workers(self) -> list[str]:
         """The addresses of the workers that are there now, each known to have the same mccgr and files."""
         with self.reaching():
-            there = self.client.nthreads()
+            there = list(self.client.nthreads())
         self._known &= set(there)
         if new := [address for address in there if address not in self._known]:
             self._known |= self._check(new)
-        self.threads = {address: threads for address, threads in there.items() if address in self._known}
-        return list(self.threads)
+        return [address for address in there if address in self._known]
 
     def require_files(self, paths: Sequence[str]) -> None:
         """Refuse workers, now and later, that do not see these files as we do."""
@@ -108,8 +107,8 @@ class Cluster:
 
     def _check(self, workers: list[str]) -> set[str]:
         """Those that can work for us; others are refused, but for those that have gone again."""
-        found = self._ask(workers, importlib.metadata.version, "mccgr-cli")
-        remedy = f"install mccgr-cli=={__version__} on all workers"
+        found = self._ask(workers, importlib.metadata.version, PACKAGE)
+        remedy = f"install {PACKAGE}=={__version__} on all workers"
         for address, version in found.items():
             if isinstance(version, importlib.metadata.PackageNotFoundError):
                 raise MccgrError(f"worker {address}", "mccgr is not installed there", remedy)

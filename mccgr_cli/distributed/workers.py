@@ -1,9 +1,8 @@
 """The workers of a Dask cluster as the processes that share the work on many items.
 
-As with :class:`mccgr_cli.workers.Workers`, only an item that a process has twice died with is lost. Items are therefore
-given to a worker by its address, and not left to dask to place: it would count all that wait beside a deadly item as
-deadly too. A worker has a second item waiting, as it takes dask 10 ms to bring one; but what it died with is tried
-again alone.
+As :class:`mccgr_cli.workers.Workers`: one item at a time in a process, so that it is known which item a process died
+with. Items are therefore given to a worker by its address, and not left to dask to place: it would count all items
+that wait beside a deadly one as deadly too.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ import itertools
 import queue
 import time
 import uuid
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence, Sized
 from dataclasses import dataclass
 from enum import Enum, auto
@@ -68,13 +67,12 @@ class ClusterWorkers:
         try:
             while True:
                 there = desk.look()
-                for address, task in zip(desk.free(there, 1), take(again), strict=False):
-                    desk.give(address, task, alone=True)
-                room = len(there) * AHEAD - len(waiting) - len(desk.given)
-                fresh = itertools.islice(coming, max(0, room))
-                for address, task in zip(desk.free(there, 1 if again else 2), fresh, strict=False):
+                idle = [address for address in there if address not in desk.busy]
+                room = len(there) * AHEAD - len(waiting) - len(desk.busy)
+                tasks = itertools.chain(take(again), itertools.islice(coming, max(0, room)))
+                for address, task in zip(idle, tasks, strict=False):
                     desk.give(address, task)
-                if not desk.given:
+                if not desk.busy:
                     return
                 for fate, (number, item), reply in desk.news():
                     if fate is Fate.DONE:
@@ -102,8 +100,6 @@ class Given:
     """An item that a worker has."""
 
     task: tuple[int, Any]  # the number of the item, and the item
-    address: str
-    alone: bool
     future: Future
 
 
@@ -112,12 +108,12 @@ class Desk:
 
     def __init__(self, cluster: Cluster, function: Callable[..., Any], shared: tuple[Any, ...]) -> None:
         self.cluster, self.function, self.shared = cluster, function, shared
-        self.given: dict[str, Given] = {}  # by dask's keys
+        self.busy: dict[str, Given] = {}  # by the addresses of the workers
         self._there: list[str] = []
         self._looked = 0.0
         self._sent: Future | None = None  # what is shared, on the workers
         self._losses = 0  # of what is shared, in a row
-        self._finished: queue.SimpleQueue[str] = queue.SimpleQueue()  # keys
+        self._finished: queue.SimpleQueue[str] = queue.SimpleQueue()  # workers that may have finished
 
     def look(self, now: bool = False) -> list[str]:
         """The workers that are there, or were a moment ago."""
@@ -126,30 +122,20 @@ class Desk:
             self._looked = time.monotonic()
         return self._there
 
-    def free(self, there: Sequence[str], most: int) -> list[str]:
-        """Workers with room for an item when they may have so many, those with none first."""
-        out = Counter(given.address for given in self.given.values())
-        closed = {given.address for given in self.given.values() if given.alone}
-        # With several threads the second item would not wait, and much of what items use is one for a process.
-        closed |= {address for address in out if self.cluster.threads.get(address, 1) > 1}
-        found = [address for address in there if out[address] < most and address not in closed]
-        return sorted(found, key=lambda address: out[address])
-
-    def give(self, address: str, task: tuple[int, Any], alone: bool = False) -> None:
-        key = f"mccgr-{uuid.uuid4().hex}"
+    def give(self, address: str, task: tuple[int, Any]) -> None:
         with self.cluster.reaching():
             future = self.cluster.client.submit(
                 attempt,
                 self.function,
                 task[1],
                 self.send_shared(),
-                key=key,
+                key=f"mccgr-{uuid.uuid4().hex}",
                 workers=[address],
                 allow_other_workers=False,
                 pure=False,
             )
-            future.add_done_callback(lambda _: self._finished.put(key))
-        self.given[key] = Given(task, address, alone, future)
+            future.add_done_callback(lambda _: self._finished.put(address))
+        self.busy[address] = Given(task, future)
 
     def send_shared(self) -> Future:
         """What all items share, on all workers; once more if it was lost with them."""
@@ -157,6 +143,8 @@ class Desk:
             if self._losses > LOSSES_IN_A_ROW:
                 what = "its workers end as soon as they have got the data"
                 raise MccgrError(self.cluster.scheduler, what, "there may be too little memory; see their logs")
+            if self._losses:  # some clusters let nobody but their scheduler be reached from outside
+                self.cluster.client.direct_to_workers = False
             self._losses += 1
             with contextlib.suppress(KeyError, ValueError, *LOSSES), self.cluster.reaching():
                 self._sent = self.cluster.client.scatter([self.shared], broadcast=True, hash=False)[0]
@@ -165,24 +153,23 @@ class Desk:
     def news(self) -> Iterator[tuple[Fate, tuple[int, Any], Any]]:
         """What has become of items, waiting a moment for the first; and a reply where one is done."""
         with contextlib.suppress(queue.Empty):
-            key = self._finished.get(timeout=LOOK_SECONDS)
+            address = self._finished.get(timeout=LOOK_SECONDS)
             while True:
-                if key in self.given and self.given[key].future.status != "pending":
-                    fate, reply = self.reply(self.given[key])
-                    yield fate, self.take_back(key), reply
-                key = self._finished.get_nowait()
-        there = self.look()
-        for key in [key for key, given in self.given.items() if given.address not in there]:
-            yield Fate.DEATH, self.take_back(key), None
+                if address in self.busy and self.busy[address].future.status != "pending":
+                    fate, reply = self.reply(address, self.busy[address].future)
+                    yield fate, self.take_back(address), reply
+                address = self._finished.get_nowait()
+        for address in set(self.busy) - set(self.look()):
+            yield Fate.DEATH, self.take_back(address), None
 
-    def reply(self, given: Given) -> tuple[Fate, Any]:
+    def reply(self, address: str, future: Future) -> tuple[Fate, Any]:
         from distributed import KilledWorker
 
         patience = LOOK_SECONDS
         while True:
             try:
                 with self.cluster.reaching():
-                    reply = given.future.result(timeout=patience)
+                    reply = future.result(timeout=patience)
                 self._losses = 0
                 return Fate.DONE, reply
             except KilledWorker:  # dask tried it again itself, at another worker that has the same address
@@ -190,18 +177,18 @@ class Desk:
             except TimeoutError:  # a large reply, or lost with its worker
                 patience *= 2
             except concurrent.futures.CancelledError:  # what is shared was lost, perhaps with this very worker
-                return (Fate.GIVEN_BACK if given.address in self.look(now=True) else Fate.DEATH), None
-            if given.address not in self.look(now=True):
+                return (Fate.GIVEN_BACK if address in self.look(now=True) else Fate.DEATH), None
+            if address not in self.look(now=True):
                 return Fate.DEATH, None
 
-    def take_back(self, key: str) -> tuple[int, Any]:
-        given = self.given.pop(key)
+    def take_back(self, address: str) -> tuple[int, Any]:
+        given = self.busy.pop(address)
         with contextlib.suppress(Exception):  # the scheduler may have gone, which others notice
             given.future.release()
         return given.task
 
     def clear(self) -> None:
         """What is not done yet is not wanted any more."""
-        for key in list(self.given):
-            self.take_back(key)
+        for address in list(self.busy):
+            self.take_back(address)
         self._sent = None
