@@ -1,0 +1,253 @@
+"""Blocks that workers of a cluster hold: the factors of memory, whatever dies."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+
+import numpy as np
+import pytest
+from conftest import planted, relative_gap
+from scipy import sparse
+
+pytest.importorskip("distributed")
+
+from test_distributed import a_worker, mccgr_process, offspring, scheduler  # noqa: F401
+from test_outofcore import factors_of, stored, write_dense, write_sparse
+
+from mccgr_cli.blocks import MemoryBlocks, Partial, moments, sweep, times, transposed_times
+from mccgr_cli.distributed import blocks
+from mccgr_cli.distributed.blocks import ClusterBlocks, HeldRows
+from mccgr_cli.distributed.connection import joined
+from mccgr_cli.errors import DataError, MccgrError
+from mccgr_cli.settings import (
+    GraphSettings,
+    Settings,
+)
+from mccgr_cli.solver import solve
+from mccgr_cli.stages import choose_graph
+
+
+@pytest.fixture(autouse=True)
+def small_blocks(monkeypatch):
+    """Of some 100 rows of 24 features, also on the workers, who are told."""
+    monkeypatch.setattr("mccgr_cli.blocks.DENSE_BLOCK_BYTES", 100 * 24 * 8)
+    monkeypatch.setattr("mccgr_cli.blocks.WHOLE_BYTES", 1000)
+    monkeypatch.setattr("mccgr_cli.blocks.SPARSE_BLOCK_VALUES", 1000)
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    with joined("local:2") as cluster:
+        cluster.await_workers()
+        yield cluster
+    assert not offspring(os.getpid())
+
+
+def samples(n=3000):
+    return planted(n)[0]
+
+
+MAKERS = {
+    "dense": lambda path, X: stored(write_dense(path, X)),
+    "sparse": lambda path, X: stored(write_sparse(path, sparse.csr_array(X))),
+    "sent": lambda path, X: X,
+    "sparse, sent": lambda path, X: sparse.csr_array(X),
+}
+
+
+@pytest.mark.parametrize("make", MAKERS)
+@pytest.mark.parametrize("held", [0.6, 0.0], ids=["held in memory", "left in the file"])
+def test_passes_over_workers_equal_those_over_memory(cluster, tmp_path, make, held, monkeypatch):
+    monkeypatch.setattr(blocks, "HELD_SHARE", held)
+    X = samples() * (samples() > 1)
+    far, near = ClusterBlocks(MAKERS[make](tmp_path / "X.h5", X), cluster), MemoryBlocks(X)
+    assert (far.shape, far.dtype, far.whole) == (near.shape, near.dtype, None)
+    rng = np.random.default_rng(0)
+    right, left = rng.random((24, 3)), rng.random((3000, 3))
+    np.testing.assert_allclose(moments(far).squares, moments(near).squares, rtol=1e-12)
+    np.testing.assert_allclose(times(far, right), times(near, right), rtol=1e-12)
+    np.testing.assert_allclose(transposed_times(far, left), transposed_times(near, left), rtol=1e-12)
+    assert abs(far.take(slice(7, 2000)) - X[7:2000]).max() == 0
+
+
+def test_parts_are_even_and_shared_by_all_workers(cluster, tmp_path):
+    source = ClusterBlocks(stored(write_dense(tmp_path / "X.h5", samples())), cluster)
+    lengths = [part.rows.stop - part.rows.start for part in source._parts]
+    assert sum(lengths) == 3000
+    assert max(lengths) <= 1.5 * min(lengths)
+    assert {part.worker for part in source._parts} == set(cluster.workers())
+
+
+def test_a_pass_is_one_call_to_each_part(cluster, tmp_path, monkeypatch):
+    source = ClusterBlocks(stored(write_dense(tmp_path / "X.h5", samples())), cluster)
+    calls = []
+    call = blocks.Part.call
+    monkeypatch.setattr(blocks.Part, "call", lambda part, *given: calls.append(part) or call(part, *given))
+
+    def calls_of(iterations):
+        calls.clear()
+        solve(source, Settings(k=3, method="mcc", tolerance=0, init="random", iterations=iterations))
+        return len(calls)
+
+    assert calls_of(8) - calls_of(3) == 5 * len(source._parts)
+
+
+def fail(X_b):
+    raise ZeroDivisionError("as it must")
+
+
+def refuse(X_b):
+    raise DataError("X", "is not to be liked", "take another")
+
+
+def test_faults_are_those_of_the_function(cluster, tmp_path):
+    source = ClusterBlocks(stored(write_dense(tmp_path / "X.h5", samples())), cluster)
+    with pytest.raises(RuntimeError, match=r"(?s)in fail.*ZeroDivisionError: as it must"):
+        sweep(source, fail)
+    with pytest.raises(DataError, match=r"^X: is not to be liked; take another$"):
+        sweep(source, refuse)
+    assert moments(source).mean == pytest.approx(samples().mean())
+
+
+def test_a_file_that_workers_do_not_see_is_told(cluster, tmp_path):
+    matrix = stored(write_dense(tmp_path / "X.h5", samples()))
+    (tmp_path / "X.h5").unlink()
+    with pytest.raises(
+        DataError, match=r"^worker tcp://.*: .*X.h5.* all workers must see the file under the same path$"
+    ):
+        ClusterBlocks(matrix, cluster)
+
+
+def own_process(X_b):
+    return Partial(rows=(np.full(X_b.shape[0], os.getpid()),))
+
+
+def processes(source):
+    found = np.empty(source.shape[0], dtype=int)
+    sweep(source, own_process, into=(found,))
+    return set(found.tolist())
+
+
+@pytest.mark.parametrize("make", ["dense", "sent"])
+def test_killed_workers_change_nothing(cluster, tmp_path, make):
+    """To the last bit: whoever takes the rows over does what the lost one would have done."""
+    X = samples()
+    source = ClusterBlocks(MAKERS[make](tmp_path / "X.h5", X), cluster)
+    settings = Settings(k=3, iterations=12, tolerance=0)
+    graph = choose_graph(X, settings, GraphSettings())
+    undisturbed = solve(source, settings, graph)
+
+    def kill(step):
+        if step.iteration in (3, 7):
+            victim = sorted(processes(source))[step.iteration % 2]
+            assert victim != os.getpid()
+            os.kill(victim, signal.SIGKILL)
+
+    disturbed = solve(source, settings, graph, on_step=kill)
+    np.testing.assert_array_equal(disturbed.W, undisturbed.W)
+    np.testing.assert_array_equal(disturbed.H, undisturbed.H)
+    cluster.await_workers()
+
+
+def die(X_b):
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+@pytest.mark.slow
+def test_work_that_kills_every_worker_ends(cluster, tmp_path, monkeypatch):
+    monkeypatch.setattr(blocks, "MOST_LOSSES", 2)
+    source = ClusterBlocks(stored(write_dense(tmp_path / "X.h5", samples())), cluster)
+    with pytest.raises(MccgrError, match=r"^local:2: 3 workers were lost; see their logs$"):
+        sweep(source, die)
+    cluster.await_workers()
+
+
+def test_rows_are_held_only_as_long_as_there_is_room(cluster, tmp_path):
+    workers = cluster.await_workers()
+    room = blocks.room_of(cluster, workers)
+    assert set(room) == set(workers)
+    assert all(1e7 < bytes_ < 1e12 for bytes_ in room.values())
+
+
+def test_nothing_is_held_when_the_source_is_gone(cluster, tmp_path):
+    source = ClusterBlocks(stored(write_dense(tmp_path / "X.h5", samples())), cluster)
+    moments(source)
+    assert held(cluster)
+    del source
+    deadline = time.monotonic() + 10
+    while held(cluster) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert not held(cluster)
+
+
+def held(cluster):
+    counts = cluster.client.run(
+        lambda dask_worker: sum(isinstance(a, HeldRows) for a in dask_worker.state.actors.values())
+    )
+    return sum(counts.values())
+
+
+# The command
+
+
+@pytest.fixture
+def matrix(tmp_path):
+    return write_dense(tmp_path / "X.h5", samples(20_000), chunks=(100, 24))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("workers", [1, 2, 4])
+def test_any_number_of_workers_gives_the_factors_of_memory(mccgr, matrix, workers):
+    found, before = [], set(offspring(os.getpid()))
+    for way in ([], ["--scheduler", f"local:{workers}"]):
+        path = matrix.with_name(f"{len(way)}.h5")
+        outcome = mccgr("factorize", matrix, "--k", 3, "--iterations", 30, "--tolerance", 0, "-o", path, *way)
+        assert outcome.status == 0, outcome.stderr
+        found.append(factors_of(path))
+    for one, other in zip(*found, strict=True):
+        assert relative_gap(other, one) < 1e-8
+    assert set(offspring(os.getpid())) <= before
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("option", ["--axes=0", "--method=kl", "--solver=coordinate"])
+def test_every_part_of_a_run_works_on_a_cluster(mccgr, tmp_path, option):
+    path = write_dense(tmp_path / "X.h5", samples())
+    found = []
+    for way in ([], ["--scheduler", "local:2"]):
+        result = path.with_name(f"{len(way)}.h5")
+        assert mccgr("factorize", path, "--k", 3, "--iterations", 10, option, "-o", result, *way).status == 0
+        found.append(factors_of(result))
+    for one, other in zip(*found, strict=True):
+        assert relative_gap(other, one) < 1e-8
+
+
+def test_a_wrong_address_is_told_before_anything_is_read(refused, matrix):
+    began = time.monotonic()
+    said = refused("factorize", matrix, "--k", 3, "--scheduler", "tcp://127.0.0.1:9")
+    assert time.monotonic() - began < 10
+    assert said.startswith("tcp://127.0.0.1:9: cannot be reached")
+
+
+@pytest.mark.slow
+def test_a_killed_worker_and_a_killed_scheduler(scheduler, matrix, tmp_path):  # noqa: F811
+    process, address = scheduler
+    with a_worker(address) as first, a_worker(address):
+        options = ("--k", 3, "--iterations", 10**6, "--tolerance", 0, "--scheduler", address)
+        run = mccgr_process("factorize", matrix, *options)
+        assert next(line for line in run.stderr if line.startswith("graph:"))  # then it iterates
+        time.sleep(0.5)
+        first.kill()
+        time.sleep(3)
+        assert run.poll() is None
+        process.kill()
+        began = time.monotonic()
+        _, said = run.communicate(timeout=60)
+    assert time.monotonic() - began < 20
+    assert run.returncode == 1
+    last = said.strip().splitlines()[-1]
+    assert last.startswith(f"{address}: the scheduler has gone")
+    assert "Traceback" not in said
+    assert not list(tmp_path.glob("*.factors.h5"))
