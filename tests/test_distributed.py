@@ -82,7 +82,7 @@ def test_results_come_in_order(workers):
 
 def test_results_can_come_as_they_are_done(workers, tmp_path):
     found = list(workers.as_done(first_last, range(6), (tmp_path,), None))
-    assert found[-1] == (0, 0)
+    assert (0, 0) in found[4:]  # it ends together with the last of the others
     assert sorted(found) == [(i, i) for i in range(6)]
 
 
