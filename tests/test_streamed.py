@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 from conftest import planted
@@ -12,7 +10,7 @@ from scipy import sparse
 from test_neighbours import HARD, check_exact
 
 from mccgr_cli import graph, neighbours
-from mccgr_cli.blocks import moments
+from mccgr_cli.blocks import MemoryBlocks, moments
 from mccgr_cli.graph import build_graph
 from mccgr_cli.neighbours import nearest, row_groups, streamed
 from mccgr_cli.normalize import Transformed, unit_rows, weigh_features
@@ -147,14 +145,16 @@ def test_so_they_are_for_sparse_samples(name):
         ("noise", set()),
         ("clusters far apart", {"in_double"}),
         ("clusters very far apart", {"in_double", "by_differences"}),
+        ("one sample too far away to be squared", {"in_double", "by_differences"}),
     ],
 )
 def test_what_rounding_leaves_in_doubt_is_done_again(monkeypatch, name, ways):
+    X = {**HARD, "one sample too far away to be squared": np.vstack([HARD["noise"], np.full((1, 20), 1e90)])}[name]
     used = set()
     for way in ("in_double", "by_differences"):
         again = getattr(streamed, way)
         monkeypatch.setattr(streamed, way, lambda *given, way=way, again=again: used.add(way) or again(*given))
-    columns_by_blocks(HARD[name], 5, HARD[name].size * 4)
+    check_exact(X, columns_by_blocks(X, 5, X.size * 4), 5)
     assert used == ways
 
 
@@ -165,6 +165,8 @@ def test_what_is_farther_than_those_known_needs_no_second_look(monkeypatch):
     group = streamed.Group(X[40:], 40, np.ones(40, dtype=bool))
     search = streamed.by_distance(group)
     search.nearest(X[:40], np.arange(40), np.full(40, 5.0), 5)
+    few = streamed.by_distance(group.part(slice(0, 4)))
+    few.nearest(X[:40], np.arange(40), np.full(40, np.inf), 5)  # which are all there are
     with pytest.raises(TypeError):
         search.nearest(X[:40], np.arange(40), np.full(40, np.inf), 5)
 
@@ -278,7 +280,7 @@ def test_a_transformed_source_is_the_transformed_matrix(make):
     assert abs(X - make(samples().astype(np.float32))).max() == 0
 
 
-def test_a_source_in_memory_is_searched_there():
+def test_a_source_in_memory_is_searched_there(monkeypatch):
+    monkeypatch.setattr(graph, "row_groups", None)  # whatever called it would fail
     X = samples()
-    source = graph.as_source(X)
-    check_same(build_graph(source, replace(rows_only(), search="exact")), build_graph(X, rows_only()))
+    check_same(build_graph(MemoryBlocks(X, 7), rows_only(), room=ROOM), build_graph(X, rows_only()))

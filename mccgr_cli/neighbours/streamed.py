@@ -121,8 +121,8 @@ def block_nearest(
         some = asking[part]
         known = Candidates(columns_b[some], values_b[some], np.full(len(some), np.inf))
         found = search.nearest(X_b[some], numbers_b[some], values_b[some, -1], neighbors)
-        best = beside([known, found]).first(neighbors)
-        columns[some], values[some] = np.where(np.isinf(best.values), -1, best.columns), best.values
+        best = beside([known, found]).first(neighbors)  # -1, where there are too few, comes before what is barred
+        columns[some], values[some] = best.columns, best.values
     return Partial(rows=(columns, values))
 
 
@@ -135,7 +135,7 @@ class ByIntersection:
     sums: Array
 
     def nearest(self, asking: Matrix, numbers: Array, limit: Array, neighbors: int) -> Candidates:
-        apart = uncommon(asking.astype(np.float64), self.group.rows, self.features, self.sums)
+        apart = uncommon(asking, self.group.rows, self.features, self.sums)
         return least(self.group.bar(apart, numbers), neighbors + EXTRA, self.group.first)
 
 
