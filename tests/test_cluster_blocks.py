@@ -183,10 +183,9 @@ def test_nothing_is_held_when_the_source_is_gone(cluster, tmp_path):
 
 
 def held(cluster):
-    counts = cluster.client.run(
-        lambda dask_worker: sum(isinstance(a, HeldRows) for a in dask_worker.state.actors.values())
-    )
-    return sum(counts.values())
+    gc.collect()
+    actors = cluster.client.run(lambda dask_worker: list(dask_worker.state.actors))
+    return [key for keys in actors.values() for key in keys if key.startswith(HeldRows.__name__)]
 
 
 # The command

@@ -9,6 +9,7 @@ answers the same call.
 from __future__ import annotations
 
 import traceback
+from asyncio import CancelledError
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -39,7 +40,7 @@ from mccgr_cli.workers import outcome
 PARTS_PER_WORKER = 2  # so that one can be on its way while another is worked on
 HELD_SHARE = 0.6  # of a worker's memory that rows may take; dask stops giving it work at 0.8
 MOST_LOSSES = 20  # of workers in one pass, after which something is wrong with all of them
-LOOK_SECONDS = 5.0  # between two looks at whether there still are workers, while rows are being read
+LOOK_SECONDS = 1.0  # between two looks at whether a worker is still there, while it reads its rows
 
 
 class ClusterBlocks:
@@ -59,19 +60,18 @@ class ClusterBlocks:
         together = -(-len(blocks) // (PARTS_PER_WORKER * len(workers)))
         groups = [blocks[some] for some in chunks(len(blocks), together)]
         self._parts = [Part(slice(group[0].start, group[-1].stop)) for group in groups]
+        self._losses = 0
         self._place(self._parts)
 
     def map(
         self, function: Callable[..., Partial], rows: Sequence[Array | None] = (), shared: Sequence[Any] = ()
     ) -> Iterator[tuple[slice, Partial]]:
+        self._losses = 0
         for part in self._parts:
             part.call(function, cut(rows, part.rows), shared)
-        losses = 0
         for part in self._parts:
             while (found := part.answer()) is None:
-                losses += 1
-                if losses > MOST_LOSSES:
-                    raise MccgrError(self._cluster.scheduler, f"{losses} workers were lost", "see their logs")
+                self._count_loss()
                 self._place([part])
                 part.call(function, cut(rows, part.rows), shared)
             yield part.rows, found
@@ -81,18 +81,25 @@ class ClusterBlocks:
 
     def _place(self, parts: Sequence[Part]) -> None:
         """Give parts to the workers that have the least, and wait until they have them."""
-        workers = self._cluster.await_workers()
-        room = room_of(self._cluster, workers)
-        taken: Counter[str] = Counter(dict.fromkeys(workers, 0))
-        for part in self._parts:
-            if part.worker in taken and part not in parts:
+        while parts:
+            workers = self._cluster.await_workers()
+            room = room_of(self._cluster, workers)
+            taken: Counter[str] = Counter(dict.fromkeys(workers, 0))
+            for part in self._parts:
+                if part.worker in taken and part not in parts:
+                    taken[part.worker] += part.bytes(self._row_bytes)
+            for part in parts:
+                part.worker = min(workers, key=lambda worker: taken[worker] / room[worker])
                 taken[part.worker] += part.bytes(self._row_bytes)
-        for part in parts:
-            part.worker = min(workers, key=lambda worker: taken[worker] / room[worker])
-            taken[part.worker] += part.bytes(self._row_bytes)
-            part.send(self._X, self._block_rows, taken[part.worker] <= room[part.worker], self._cluster)
-        for part in parts:
-            part.await_worker(self._cluster)
+                part.send(self._X, self._block_rows, taken[part.worker] <= room[part.worker], self._cluster)
+            parts = [part for part in parts if not part.arrives(self._cluster)]
+            for _ in parts:
+                self._count_loss()
+
+    def _count_loss(self) -> None:
+        self._losses += 1
+        if self._losses > MOST_LOSSES:
+            raise MccgrError(self._cluster.scheduler, f"{self._losses} workers were lost", "see their logs")
 
 
 class Part:
@@ -111,22 +118,28 @@ class Part:
 
     def send(self, X: Matrix | StoredMatrix, block_rows: int, in_memory: bool, cluster: Cluster) -> None:
         self._client = cluster.client
-        where = {"workers": [self.worker], "allow_other_workers": True}
         rows: Any
         if isinstance(X, StoredMatrix):
             rows = X.part(self.rows)
         else:  # there is no file that a worker could read
             rows = self._client.scatter(row_view(X, self.rows), workers=[self.worker], direct=True, hash=False)
-        self._future = self._client.submit(HeldRows, rows, block_rows, in_memory, actor=True, pure=False, **where)
+        how = {"workers": [self.worker], "actor": True, "pure": False}
+        self._future = self._client.submit(HeldRows, rows, block_rows, in_memory, **how)
 
-    def await_worker(self, cluster: Cluster) -> None:
+    def arrives(self, cluster: Cluster) -> bool:
+        """Wait until the worker has the rows; False if it is lost before."""
         while True:
             try:
                 self._held = self._future.result(timeout=LOOK_SECONDS)
             except TimeoutError:
-                cluster.await_workers()
-                continue
-            return
+                if self.worker not in cluster.await_workers():
+                    return False
+            except MccgrError:
+                raise
+            except (Exception, CancelledError):  # by many names
+                return False
+            else:
+                return True
 
     def call(self, function: Callable[..., Partial], rows: Sequence[Array | None], shared: Sequence[Any]) -> None:
         try:
