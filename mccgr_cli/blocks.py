@@ -38,10 +38,12 @@ UNPACKED_PRODUCT = 1_000_000
 
 
 class Partial(NamedTuple):
-    """What is found of a block. A source may put those of several blocks together."""
+    """What is found of a block. A source may put those of several blocks together, and use their memory again."""
 
     sums: tuple[Any, ...] = ()  # over the samples of the block: to be added to those of other blocks
-    rows: tuple[Array, ...] = ()  # with a row for each sample of the block: to be put below those of the block before
+    rows: tuple[
+        Any, ...
+    ] = ()  # arrays with a row for each sample of the block: to be put below those of the block before
 
 
 class BlockSource(Protocol):

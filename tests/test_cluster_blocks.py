@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import time
@@ -20,11 +21,9 @@ from mccgr_cli.blocks import MemoryBlocks, Partial, moments, sweep, times, trans
 from mccgr_cli.distributed import blocks
 from mccgr_cli.distributed.blocks import ClusterBlocks, HeldRows
 from mccgr_cli.distributed.connection import joined
+from mccgr_cli.distributed.lending import Lender, LentArray, borrowed
 from mccgr_cli.errors import DataError, MccgrError
-from mccgr_cli.settings import (
-    GraphSettings,
-    Settings,
-)
+from mccgr_cli.settings import GraphSettings, Settings
 from mccgr_cli.solver import solve
 from mccgr_cli.stages import choose_graph
 
@@ -128,6 +127,47 @@ def processes(source):
     found = np.empty(source.shape[0], dtype=int)
     sweep(source, own_process, into=(found,))
     return set(found.tolist())
+
+
+@pytest.mark.parametrize("near", [True, False])
+def test_workers_of_this_machine_share_its_memory_and_others_do_not(cluster, tmp_path, near, monkeypatch):
+    if not near:
+        monkeypatch.setattr(blocks.Part, "_is_near", lambda part: False)
+    X = samples()
+    source = ClusterBlocks(stored(write_dense(tmp_path / "X.h5", X)), cluster)
+    assert all((part._lender is not None) == near for part in source._parts)
+    settings = Settings(k=3, iterations=8, tolerance=0)
+    graph = choose_graph(X, settings, GraphSettings())
+    there, here = solve(source, settings, graph), solve(MemoryBlocks(X), settings, graph)
+    assert relative_gap(there.W, here.W) < 1e-8
+    assert relative_gap(there.H, here.H) < 1e-8
+
+
+def test_what_is_lent_is_found_only_as_long_as_it_is_there():
+    lent = LentArray((3, 2), np.dtype(np.float32))
+    lent.array[...] = 7
+    np.testing.assert_array_equal(borrowed(lent.address), lent.array)
+    elsewhere = lent.address._replace(process=2**22 + 1)
+    assert borrowed(elsewhere) is None
+    assert borrowed(lent.address._replace(number=lent.address.number + 1)) is None
+    handle = lent.address.handle
+    del lent
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        os.fstat(handle)
+
+
+def test_arrays_are_lent_again_if_they_suit():
+    lender = Lender()
+    one, other = np.ones((4, 2)), np.zeros((4, 2))
+    first = lender.lend((one, None, one))
+    assert lender.lend((other, None, other)) == first
+    np.testing.assert_array_equal(borrowed(first[0]), other)
+    assert lender.lend((one[:3], None)) != first[:2]
+    assert lender.room() == []
+    assert lender.answered((one,)) == (one,)
+    (room,) = lender.room()
+    borrowed(room)[...] = 5
+    assert (lender.answered((room,))[0] == 5).all()
 
 
 @pytest.mark.parametrize("make", ["dense", "sent"])

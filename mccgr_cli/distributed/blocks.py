@@ -8,6 +8,8 @@ answers the same call.
 
 from __future__ import annotations
 
+import itertools
+import os
 import traceback
 from asyncio import CancelledError
 from collections import Counter
@@ -22,6 +24,7 @@ from mccgr_cli.blocks import (
     Matrix,
     MemoryBlocks,
     Partial,
+    add_up,
     chunks,
     cut,
     merged,
@@ -31,6 +34,7 @@ from mccgr_cli.blocks import (
     threads_for_blocks,
 )
 from mccgr_cli.distributed.connection import Cluster
+from mccgr_cli.distributed.lending import Address, Lender, LentArray, borrowed
 from mccgr_cli.errors import DataError, MccgrError
 from mccgr_cli.memory import available
 from mccgr_cli.outofcore import FileBlocks
@@ -39,6 +43,7 @@ from mccgr_cli.workers import outcome
 
 PARTS_PER_WORKER = 2  # so that one can be on its way while another is worked on
 HELD_SHARE = 0.6  # of a worker's memory that rows may take; dask stops giving it work at 0.8
+MARK = 16  # random bytes by which a worker shows that it reaches our memory
 MOST_LOSSES = 20  # of workers in one pass, after which something is wrong with all of them
 LOOK_SECONDS = 1.0  # between two looks at whether a worker is still there, while it reads its rows
 
@@ -112,6 +117,7 @@ class Part:
         self._held: Any = None
         self._call: Any = None
         self._client: Any = None
+        self._lender: Lender | None = None  # if the worker is on this machine
 
     def bytes(self, row_bytes: float) -> int:
         return int((self.rows.stop - self.rows.start) * row_bytes)
@@ -139,12 +145,26 @@ class Part:
             except (Exception, CancelledError):  # by many names
                 return False
             else:
+                self._lender = Lender() if self._is_near() else None
                 return True
 
-    def call(self, function: Callable[..., Partial], rows: Sequence[Array | None], shared: Sequence[Any]) -> None:
+    def _is_near(self) -> bool:
+        """Whether the worker reaches our memory."""
+        if not hasattr(os, "memfd_create"):
+            return False
+        mark = LentArray((MARK,), np.dtype(np.uint8))
+        mark.array[:] = np.frombuffer(os.urandom(MARK), np.uint8)
         try:
             with self._client.as_current():
-                self._call = self._held.work(function, rows, shared)
+                return bool(self._held.reads(mark.address).result() == mark.array.tobytes())
+        except (OSError, RuntimeError):  # lost, which is found later
+            return False
+
+    def call(self, function: Callable[..., Partial], rows: Sequence[Array | None], shared: Sequence[Any]) -> None:
+        given, room = (rows, []) if self._lender is None else (self._lender.lend(rows), self._lender.room())
+        try:
+            with self._client.as_current():
+                self._call = self._held.work(function, given, shared, room)
         except RuntimeError:  # dask's word for a worker that is known to have gone
             self._call = None
 
@@ -158,7 +178,7 @@ class Part:
         except (OSError, RuntimeError):
             return None
         found: Partial = outcome(reply)
-        return found
+        return found if self._lender is None else found._replace(rows=self._lender.answered(found.rows))
 
 
 class HeldRows:
@@ -179,15 +199,41 @@ class HeldRows:
             remedy = "all workers must see the file under the same path"
             raise DataError(f"worker {worker.address}", str(fault), remedy) from None
 
-    def work(self, function: Callable[..., Partial], rows: Sequence[Array | None], shared: Sequence[Any]) -> Any:
-        """Whether it succeeded, and what was found of all these rows; or what went wrong."""
+    def reads(self, address: Address) -> bytes:
+        """What is in an array of the client's; nothing if it is on another machine."""
+        array = borrowed(address)
+        return b"" if array is None else array.tobytes()
+
+    def work(
+        self,
+        function: Callable[..., Partial],
+        rows: Sequence[Array | Address | None],
+        shared: Sequence[Any],
+        room: Sequence[Address],
+    ) -> tuple[bool, Any]:
+        """Whether it succeeded, and what was found of all these rows; or what went wrong.
+
+        Rows that are found are put where there is room for them, if it suits; then they are told by their addresses.
+        """
         try:
+            given = [borrowed(array) if isinstance(array, Address) else array for array in rows]
             with threads_for_blocks():
-                return True, merged(self._source.map(function, rows, shared))
+                found = self._source.map(function, given, shared)
+                first = next(found)
+                arrays = [borrowed(address) for address in room]
+                if [tail(array) for array in arrays] == [tail(array) for array in first[1].rows]:
+                    sums = add_up(itertools.chain([first], found), [array for array in arrays if array is not None])
+                    return True, Partial(tuple(sums), tuple(room))
+                return True, merged(itertools.chain([first], found))
         except MccgrError as fault:
             return False, fault
         except Exception:
             return False, traceback.format_exc()
+
+
+def tail(array: Array | None) -> Any:
+    """What the arrays of several blocks have in common."""
+    return None if array is None else (array.shape[1:], array.dtype)
 
 
 def room_of(cluster: Cluster, workers: Sequence[str]) -> dict[str, float]:
