@@ -86,7 +86,8 @@ def coordinates(
     rng = np.random.default_rng(0)  # only the directions to begin with: the axes do not depend on them
     found = leading_axes(source, min(axes, n - 1, d), rng, known.means, scale)
     places = found.places(source, divisor(found.sizes) ** evenness, dtype)
-    places /= divisor(np.linalg.norm(places, axis=1, keepdims=True))
+    lengths = np.sqrt(np.einsum("ij,ij->i", places, places, dtype=np.float64))  # norm would copy them all
+    places /= divisor(lengths)[:, None].astype(dtype)
     return places
 
 

@@ -34,6 +34,7 @@ WIDTH_SAMPLE = 2000
 EDGE_BLOCK = 1 << 14
 EVENNESS = 0.1  # of the principal axes: between as long as they are (0) and all alike (1)
 DENSE_GRAPH = 2000  # samples up to which eigenvectors are found densely
+MANY = 200_000  # samples from which on memory matters more than a few steps
 PARTS_RESTARTS = 10
 
 
@@ -226,16 +227,20 @@ def parts(A: sparse.csr_array[Any], k: int, seed: int) -> Array:
         return np.arange(n)
     degrees = np.asarray(A.sum(axis=1), dtype=np.float64).ravel()
     scale = 1 / np.sqrt(np.where(degrees > 0, degrees, 1))
-    even = sparse.csr_array(A * scale[:, None] * scale[None, :], dtype=np.float64)
+    weights = A.data * np.repeat(scale, np.diff(A.indptr))
+    weights *= scale[A.indices]
+    even = sparse.csr_array((weights, A.indices, A.indptr), shape=A.shape)
     if n <= DENSE_GRAPH or 4 * k >= n:
         vectors = np.linalg.eigh(even.toarray())[1][:, -k:]
     else:
         from scipy.sparse.linalg import eigsh
 
         start = np.random.default_rng(0).random(n)
-        vectors = eigsh(even, k=k, which="LA", v0=start, ncv=min(n, max(4 * k, 20)))[1]
+        beyond = 2 * k if n > MANY else 4 * k  # vectors that take part, each as long as there are samples
+        vectors = eigsh(even, k=k, which="LA", v0=start, ncv=min(n, max(beyond + 1, 20)))[1]
     lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
-    return kmeans(vectors / np.maximum(lengths, np.finfo(float).tiny), k, PARTS_RESTARTS, seed)
+    vectors /= np.maximum(lengths, np.finfo(float).tiny)
+    return kmeans(vectors, k, PARTS_RESTARTS, seed)
 
 
 @threads_for_blocks()

@@ -13,6 +13,7 @@ from mccgr_cli.settings import GraphSettings, Settings
 
 USABLE = 0.8  # of what is free: others want some too, and X is not all that is read
 
+ARRAYS, COORDINATE_ARRAYS = 5.0, 10.0  # as large as W, in double precision
 EDGE_BYTES = 50.0  # for each neighbour of each sample, while the graph is put together
 PLACES = 3.5  # copies in single precision of the samples on their axes while neighbours are sought
 
@@ -71,29 +72,30 @@ class Room:
     graph: GraphSettings | None  # None where no graph is built
 
     def beside(self, size: Size) -> dict[str, float]:
-        """Bytes that stay in memory wherever X is, by what takes them."""
+        """Bytes that are in memory wherever X is, by what takes them."""
         n, k = size.samples, self.settings.k if self.settings is not None else 0
-        arrays = 10 if self.settings is not None and self.settings.solver == "coordinate" else 5
+        arrays = COORDINATE_ARRAYS if self.settings is not None and self.settings.solver == "coordinate" else ARRAYS
         taken = {"the factors": arrays * 8.0 * (n + size.features) * k}
         if self.graph is not None:
-            axes = self.graph.axes_for(k)
             taken["the graph"] = EDGE_BYTES * n * self.graph.neighbors
-            taken["the search for neighbours"] = PLACES * 4.0 * n * axes
+            taken["the search for neighbours"] = PLACES * 4.0 * n * self.graph.axes_for(k)
         return taken
+
+    def needed(self, size: Size) -> float:
+        taken = self.beside(size)  # neighbours are sought before there are factors
+        return taken.pop("the graph", 0.0) + max(taken.values())
 
     def stays(self, size: Size) -> bool:
         """Whether X is to be left in its file, as it does not fit into memory with the rest."""
-        return self.holds_rest(size) and size.bytes + sum(self.beside(size).values()) > self.limit
+        return self.holds_rest(size) and size.bytes + self.needed(size) > self.limit
 
     def holds_rest(self, size: Size) -> bool:
         """True, or an error if there is too little memory wherever X is."""
-        rest = self.beside(size)
-        needed = sum(rest.values())
-        if needed > self.limit:
-            what = " and ".join(f"{name} {in_words(taken)}" for name, taken in rest.items() if taken)
+        if self.needed(size) > self.limit:
+            what = ", ".join(f"{name} {in_words(taken)}" for name, taken in self.beside(size).items() if taken)
             have = f"--memory {in_words(self.limit)}" if self.given else f"{in_words(self.limit)} of free memory"
             remedy = "give more --memory" if self.given else "use a larger machine"
-            raise MccgrError(have, f"without X, {what} are needed", f"{remedy}, a smaller --k, or fewer --axes")
+            raise MccgrError(have, f"too little even without X: {what}", f"{remedy}, a smaller --k, or fewer --axes")
         return True
 
 

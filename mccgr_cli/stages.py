@@ -128,8 +128,8 @@ def choose_graph(
     features = graph_settings.graph_features if METHODS[settings.method].weighted else "plain"
     counts = learn_weights(X, settings) if features != "plain" else None
     if features == "explained":
-        first = build_graph(X, graph_settings, counts)
-        counts = judge_features(X, parts(first, settings.k, settings.seed))
+        part = parts(build_graph(X, graph_settings, counts), settings.k, settings.seed)
+        counts = judge_features(X, part)
     return build_graph(X, graph_settings, counts, on_search)
 
 

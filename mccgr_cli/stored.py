@@ -26,10 +26,10 @@ ReadRows: TypeAlias = Callable[[slice, Array | None], Matrix]
 
 
 @contextmanager
-def opened(source: Path | BinaryIO, where: str) -> Iterator[h5py.File]:
+def opened(source: Path | BinaryIO, where: str, **options: Any) -> Iterator[h5py.File]:
     """An open file; whatever h5py cannot make of it is said in one line."""
     try:
-        with h5py.File(source, "r") as file:
+        with h5py.File(source, "r", **options) as file:
             yield file
     except BlockingIOError:
         raise DataError(where, "another program is writing it", "wait until that is done") from None
@@ -182,7 +182,7 @@ class StoredMatrix:
         """A function that reads rows as they are stored: dense ones into a buffer, if it is given one."""
         if stamp_of(self.path) != self.stamp:
             raise DataError(self.where, "has changed since it was first read", "run the command again")
-        with opened(Path(self.path), self.where) as file:
+        with opened(Path(self.path), self.where, rdcc_nbytes=0) as file:  # a cache of chunks would be one more copy
             node = resolve(file, self.name, self.where)
             if isinstance(node, h5py.Dataset):
                 yield self._dense_reader(node)

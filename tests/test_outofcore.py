@@ -293,7 +293,7 @@ def test_what_is_not_hdf5_is_in_memory_and_that_is_said(mccgr, tmp_path):
 
 def test_factors_that_do_not_fit_are_told_before_anything_is_computed(refused, large):
     message = refused("factorize", large, "--k", 200, "--memory", "10MB")
-    assert message.startswith("--memory 10 MB: without X, the factors ")
+    assert message.startswith("--memory 10 MB: too little even without X: the factors ")
     assert "the graph" in message
     assert "give more --memory" in message
 

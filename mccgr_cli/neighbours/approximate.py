@@ -5,13 +5,14 @@ from __future__ import annotations
 import importlib.util
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from mccgr_cli.blocks import Array, blas_threads, chunks, threads_for_blocks
 from mccgr_cli.errors import ParameterError
-from mccgr_cli.neighbours.distances import TIE, half_squares, product_distances
+from mccgr_cli.neighbours.distances import TIE, centre, half_squares
 from mccgr_cli.neighbours.exact import nearest_of
 
 RECALL = 0.96  # to be reached on a sample, for 0.95 of all
@@ -41,6 +42,7 @@ def approximately(X: Array, neighbors: int) -> tuple[Array | None, float]:
     J. Sivic, A. Zisserman: Video Google: a text retrieval approach to object matching in videos. ICCV 2003.
     """
     n = X.shape[0]
+    trial = Trial.of(X, neighbors)  # first: it takes memory that the index needs later
     places = centred(X)
     with library() as faiss:
         cells = max(1, min(int(4 * np.sqrt(n)), n // PER_CELL))
@@ -49,7 +51,7 @@ def approximately(X: Array, neighbors: int) -> tuple[Array | None, float]:
         index.cp.min_points_per_centroid, index.cp.max_points_per_centroid = 1, PER_CELL
         index.train(places)
         index.add(places)
-        recall = raise_effort(index, places, X, neighbors)
+        recall = raise_effort(index, places, X, trial, neighbors)
         if recall < RECALL:
             return None, recall
         cell = index.quantizer.assign(places, 1)[:, 0]
@@ -65,7 +67,23 @@ def approximately(X: Array, neighbors: int) -> tuple[Array | None, float]:
 
 @threads_for_blocks()
 def centred(X: Array) -> Array:
-    return np.ascontiguousarray(product_distances(X, "float32").samples[:, :-2])
+    places = np.empty(X.shape, np.float32)
+    centre(X, places)
+    return places
+
+
+@dataclass(frozen=True)
+class Trial:
+    """A random sample, by which the search is judged."""
+
+    sample: Array  # (r,)
+    farthest: Array  # (r, 1) half the squared distance to the last of the nearest
+
+    @classmethod
+    def of(cls, X: Array, neighbors: int) -> Trial:
+        n = X.shape[0]
+        sample = np.sort(np.random.default_rng(0).choice(n, min(n, SAMPLE), replace=False))
+        return cls(sample, half_squares(X[sample], X, nearest_of(X, sample, neighbors)[:, -1:]))
 
 
 @contextmanager
@@ -81,18 +99,15 @@ def library() -> Iterator[Any]:
         faiss.omp_set_num_threads(before)
 
 
-def raise_effort(index: Any, places: Array, X: Array, neighbors: int) -> float:
+def raise_effort(index: Any, places: Array, X: Array, trial: Trial, neighbors: int) -> float:
     """Look into more and more cells until nearly all neighbours of a random sample are found; the share of them."""
-    n = X.shape[0]
-    sample = np.sort(np.random.default_rng(0).choice(n, min(n, SAMPLE), replace=False))
-    farthest = half_squares(X[sample], X, nearest_of(X, sample, neighbors)[:, -1:])
     recall = 0.0
     for probes in PROBES:
         if recall >= RECALL or (probes > LARGEST_SHARE * index.nlist and probes > PROBES[0]):
             break
         index.nprobe = probes
-        found = others_found(index, places, sample, neighbors)
-        near = half_squares(X[sample], X, found) <= farthest * (1 + TIE)
+        found = others_found(index, places, trial.sample, neighbors)
+        near = half_squares(X[trial.sample], X, found) <= trial.farthest * (1 + TIE)
         recall = float(np.mean(near & (found >= 0)))
     return recall
 

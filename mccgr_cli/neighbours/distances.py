@@ -113,18 +113,23 @@ def product_distances(X: Matrix, dtype: str, widest: int | None = None, threads:
         X = sparse.csr_array(X, dtype=dtype)
         width = 2 * (widest or int(np.diff(X.indptr).max()))
         return ProductDistances(X, row_sizes(X, "l2") ** 2 / 2, rounding(dtype, width, width), features=X.T.tocsr())
+    width = X.shape[1] + 2
+    samples = np.empty((X.shape[0], width), dtype)
+    means, halves, scale = centre(X, samples[:, :-2], threads)
+    samples[:, -2], samples[:, -1] = halves, 1
+    terms = min(width, SUMMED) + width // SUMMED
+    return ProductDistances(samples, halves, rounding(dtype, terms, width), scale, means)
+
+
+def centre(X: Array, into: Array, threads: int | None = None) -> tuple[Array, Array, float]:
+    """Samples about their mean, no length above 1: that mean, half the squares of the lengths, and the scale."""
     source = MemoryBlocks(X, threads=threads)
     means = moments(source).means
     halves = np.concatenate([found for _, found in source.map(block_halves, shared=(means,))])
     scale = float(2.0 ** -np.frexp(np.sqrt(2 * halves.max()))[1])
-    halves *= scale**2
-    width = X.shape[1] + 2
-    samples = np.empty((X.shape[0], width), dtype)
-    for where, centred in source.map(block_centred, shared=(means, scale, dtype)):
-        samples[where, :-2] = centred
-    samples[:, -2], samples[:, -1] = halves, 1
-    terms = min(width, SUMMED) + width // SUMMED
-    return ProductDistances(samples, halves, rounding(dtype, terms, width), scale, means)
+    for where, centred in source.map(block_centred, shared=(means, scale, into.dtype)):
+        into[where] = centred
+    return means, halves * scale**2, scale
 
 
 def block_halves(X_b: Array, means: Array) -> Array:

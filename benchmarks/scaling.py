@@ -1,0 +1,206 @@
+"""What an iteration costs in memory, from a file and on workers: measured, and by the model of docs/SCALING.md.
+
+    python -m benchmarks.scaling [--folder DIR]
+
+First the rates of this machine: arithmetic in the products of a pass, reading a file, rows to a worker and back. Then
+the seconds of an iteration of mccgr beside what the model makes of these rates, and what it predicts for larger sizes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+
+from benchmarks.outofcore import read_by_rows
+from benchmarks.problems import random_graph
+from benchmarks.timing import machine, seconds, table, threads
+from mccgr_cli.blocks import Array, BlockSource, Matrix, MemoryBlocks, Partial, moments, sweep, threads_for_blocks
+from mccgr_cli.distributed import blocks as distributed
+from mccgr_cli.distributed.blocks import ClusterBlocks
+from mccgr_cli.distributed.connection import Cluster, joined
+from mccgr_cli.methods.base import GraphTerm
+from mccgr_cli.outofcore import FileBlocks
+from mccgr_cli.readers import load
+from mccgr_cli.settings import Settings, by_preset
+from mccgr_cli.solver import make_update
+from mccgr_cli.stages import prepare
+
+K, NEIGHBORS, BYTES = 10, 5, 8
+STEPS = 6
+
+
+@dataclass(frozen=True)
+class Size:
+    samples: int
+    features: int
+    k: int = K
+
+    @property
+    def matrix_bytes(self) -> float:
+        """Of X: read once an iteration."""
+        return float(BYTES * self.samples * self.features)
+
+    @property
+    def operations(self) -> float:
+        """Of the two products with X."""
+        return 4.0 * self.samples * self.features * self.k
+
+    @property
+    def sent_bytes(self) -> float:
+        """To workers and back: W and the pull of the graph there, W back; and the degrees."""
+        return BYTES * self.samples * (3.0 * self.k + 1)
+
+    @property
+    def graph_values(self) -> float:
+        """Of W, that are fetched for the sums over neighbours: in either direction, so about twice the neighbours."""
+        return 2.0 * NEIGHBORS * self.samples * self.k
+
+
+@dataclass(frozen=True)
+class Rates:
+    """Of a core, a disk and a network."""
+
+    operations: float  # a second, in one core
+    reading: float  # bytes a second
+    sending: float  # bytes a second, to all workers and back
+    gathering: float  # values a second, by the client
+
+    def seconds(self, size: Size, cores: int, where: str) -> float:
+        """An iteration: what is read is read while the cores work; what is sent is sent before or after."""
+        work = size.operations / self.operations / cores
+        graph = size.graph_values / self.gathering
+        if where == "file":
+            return max(work + size.matrix_bytes / self.reading / cores, size.matrix_bytes / self.reading) + graph
+        return work + graph + (size.sent_bytes / self.sending if where == "workers" else 0.0)
+
+
+def make(path: Path, size: Size) -> Any:
+    rng = np.random.default_rng(0)
+    with h5py.File(path, "w") as file:
+        X = file.create_dataset("X", (size.samples, size.features), "f8", chunks=(256, size.features))
+        for start in range(0, size.samples, 20_000):
+            X[start : start + 20_000] = rng.random((min(20_000, size.samples - start), size.features))
+    return prepare(load(str(path), stays=lambda size: True), "none")
+
+
+def iteration(source: BlockSource, size: Size, graph: Any) -> float:
+    rng = np.random.default_rng(0)
+    W, H = rng.random((size.samples, size.k)), rng.random((size.k, size.features))
+    settings = by_preset("paper", Settings, k=size.k, alpha=1.0, tolerance=0)
+    with threads_for_blocks():
+        update = make_update(source, settings, graph, moments(source), W, H)
+        update.start()
+        update.step()
+        return statistics.median(seconds(update.step) for _ in range(STEPS))
+
+
+def echo(X_b: Matrix, W_b: Array, pull_b: Array, degrees_b: Array) -> Partial:
+    return Partial(rows=(W_b,))
+
+
+def rates(source: Any, path: Path, size: Size, cluster: Cluster, graph: Any) -> Rates:
+    settings = by_preset("paper", Settings, k=size.k, alpha=1.0, tolerance=0, method="mcc")
+    rng = np.random.default_rng(0)
+    W, H = rng.random((size.samples, size.k)), rng.random((size.k, size.features))
+    with threads_for_blocks():
+        memory = MemoryBlocks(source.load())
+        update = make_update(memory, settings, None, moments(memory), W, H)
+        update.start()
+        update.step()
+        work = statistics.median(seconds(update.step) for _ in range(STEPS))
+        term = GraphTerm(graph, 1.0, np.dtype(np.float64))
+        term.weigh(np.ones(size.features), H)
+        gathering = statistics.median(seconds(lambda: term.value(W, term.pull(W))) for _ in range(STEPS))
+        far = ClusterBlocks(source, cluster)
+        rows = (W, W.copy(), np.ones(size.samples))
+        sending = statistics.median(seconds(lambda: sweep(far, echo, rows, into=(W,))) for _ in range(STEPS))
+    read_by_rows(path)
+    reading = min(seconds(lambda: read_by_rows(path)) for _ in range(3))
+    return Rates(
+        size.operations / work / threads(),
+        size.matrix_bytes / reading,
+        size.sent_bytes / sending,
+        size.graph_values / gathering,
+    )
+
+
+@contextmanager
+def over_the_network() -> Iterator[None]:
+    """Workers of this machine as if they were on another."""
+    near = distributed.Part._is_near
+    distributed.Part._is_near = lambda part: False  # type: ignore[method-assign]
+    try:
+        yield
+    finally:
+        distributed.Part._is_near = near  # type: ignore[method-assign]
+
+
+def main(arguments: list[str] | None = None) -> None:
+    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options.add_argument("--folder", type=Path)
+    given = options.parse_args(arguments)
+    print(machine(), flush=True)
+    with tempfile.TemporaryDirectory(dir=given.folder) as folder:
+        path = Path(folder) / "X.h5"
+        rows: list[list[object]] = []
+        found: Rates | None = None
+        for size in (Size(200_000, 500), Size(100_000, 1000), Size(400_000, 250), Size(400_000, 500)):
+            source = make(path, size)
+            graph = random_graph(size.samples, NEIGHBORS)
+            measured: dict[tuple[str, int], float] = {}
+            measured["memory", threads()] = iteration(MemoryBlocks(source.load()), size, graph)
+            measured["file", threads()] = iteration(FileBlocks(source), size, graph)
+            for number in (1, 2):
+                with joined(f"local:{number}") as cluster:
+                    measured["workers, shared memory", number] = iteration(ClusterBlocks(source, cluster), size, graph)
+                    with over_the_network():
+                        measured["workers", number] = iteration(ClusterBlocks(source, cluster), size, graph)
+                        if found is None and number == 2:
+                            found = rates(source, path, size, cluster, graph)
+            assert found is not None
+            for (where, cores), taken in measured.items():
+                model = found.seconds(size, cores, "memory" if "shared" in where else where)
+                what = f"{size.samples:,} x {size.features}"
+                beside = taken / measured["memory", threads()]
+                figures = f"{1000 * taken:.0f}", f"{beside:.2f}", f"{1000 * model:.0f}", f"{taken / model:.2f}"
+                rows.append([what, where, cores, *figures])
+            path.unlink()
+            time.sleep(1)
+        assert found is not None
+        print(
+            f"\none core {found.operations / 1e9:.1f} GFLOP/s in a pass, reading {found.reading / 1e9:.1f} GB/s, "
+            f"to workers and back {found.sending / 1e9:.1f} GB/s, graph {found.gathering / 1e9:.2f} billion values/s\n"
+        )
+        print(table(("X", "where", "cores", "ms measured", "of memory's", "ms by the model", "measured / model"), rows))
+        print("\n" + predictions(found))
+
+
+def predictions(here: Rates) -> str:
+    """For d = 1000, k = 10: nodes of 32 such cores that read 1 GB/s each, and 10 Gbit/s at the client."""
+    far = Rates(here.operations, 1e9, 1.25e9, here.gathering)
+    rows = []
+    for samples, nodes in ((10**7, 4), (10**8, 32), (10**9, 256)):
+        size = Size(samples, 1000)
+        work = size.operations / far.operations / (32 * nodes)
+        sent, graph = size.sent_bytes / far.sending, size.graph_values / far.gathering
+        reading = size.matrix_bytes / far.reading / nodes
+        cells = (work, sent, graph, work + sent + graph, max(work, reading) + sent + graph)
+        rows.append(
+            [f"{samples:.0e}", f"{size.matrix_bytes / 1e12:.2g} TB", nodes, *(f"{cell:.2g} s" for cell in cells)]
+        )
+    columns = ("samples", "X", "nodes", "products", "W to and fro", "graph", "iteration", "iteration, X on disk")
+    return table(columns, rows)
+
+
+if __name__ == "__main__":
+    main()
