@@ -13,13 +13,14 @@ import numpy as np
 from scipy import sparse
 
 from mccgr_cli import clustering
-from mccgr_cli.blocks import Array, BlockSource, Matrix, MemoryBlocks, as_source
+from mccgr_cli.blocks import Array, BlockSource, Matrix, as_source
 from mccgr_cli.container import FACTORS, Contents
 from mccgr_cli.errors import DataError, ParameterError, one_line
 from mccgr_cli.graph import build_graph, explained, parts
 from mccgr_cli.methods import METHODS
 from mccgr_cli.neighbours import Search, check_search
-from mccgr_cli.normalize import normalize
+from mccgr_cli.normalize import normalize, transformed
+from mccgr_cli.outofcore import FileBlocks
 from mccgr_cli.readers import Loaded
 from mccgr_cli.readers.checks import check_scale
 from mccgr_cli.settings import HISTORY, NORMALIZATIONS, Description, GraphSettings, Learning, Settings
@@ -245,8 +246,12 @@ def transform_matrix(factors: Loaded, matrix: Loaded) -> Contents:
         what = f"learnt by method {method!r} on rows normalized by {how!r}, of which this mccgr knows nothing"
         raise DataError(factors.name, what, "update mccgr, or make the file again")
     names = matrix.contents.names()
-    X = match_features(prepare(matrix, how), names, factors, matrix.name)
-    W = transform(MemoryBlocks(X), learnt["H"], learnt["rho"], method)
+    X = prepare(matrix, how)
+    order = order_of_features(X.shape[1], names, factors, matrix.name)
+    source = FileBlocks(X) if isinstance(X, StoredMatrix) else X
+    if order is not None:
+        source = transformed(source, columns_of, order)
+    W = transform(as_source(source), learnt["H"], learnt["rho"], method)
     carried = {name: learnt[name] for name in (*FACTORS, "feature_names") if name != "W" and name in learnt}
     return Contents("factors", {"W": W, **names, **carried}, dict(learnt.attributes))
 
@@ -254,18 +259,22 @@ def transform_matrix(factors: Loaded, matrix: Loaded) -> Contents:
 SAME_FEATURES = "describe the new samples by the same features; pictures with 'mccgr extract --codebook'"
 
 
-def match_features(X: Matrix, names: dict[str, Any], factors: Loaded, where: str) -> Matrix:
-    """X with its features in the order of the basis."""
+def order_of_features(features: int, names: dict[str, Any], factors: Loaded, where: str) -> list[int] | None:
+    """The columns of X in the order of the basis; None if they are in it."""
     known, d = factors.contents.datasets.get("feature_names"), factors.contents["H"].shape[1]
-    if X.shape[1] != d:
-        what = f"{X.shape[1]} features where the basis has {d}"
+    if features != d:
+        what = f"{features} features where the basis has {d}"
         raise DataError(where, what, SAME_FEATURES)
     given = names.get("feature_names")
     if known is None or given is None or list(known) == list(given):
-        return X
+        return None
     place = {name: column for column, name in enumerate(given)}
     unknown = [name for name in known if name not in place]
     if unknown or len(place) < d:
         what = f"no feature {unknown[0]!r}, which {factors.name} has" if unknown else "two features of the same name"
         raise DataError(where, what, SAME_FEATURES)
-    return X[:, [place[name] for name in known]]
+    return [place[name] for name in known]
+
+
+def columns_of(X: Matrix, order: list[int]) -> Matrix:
+    return X[:, order]

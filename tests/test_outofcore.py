@@ -15,6 +15,7 @@ from scipy import sparse
 
 from mccgr_cli import memory
 from mccgr_cli.blocks import MemoryBlocks, moments, times, transposed_times
+from mccgr_cli.container import Contents, encode
 from mccgr_cli.errors import DataError, MccgrError
 from mccgr_cli.outofcore import FileBlocks
 from mccgr_cli.readers import load
@@ -277,6 +278,24 @@ def test_the_same_graph_with_little_memory(mccgr, large):
             graphs.append([file[f"A/{part}"][()] for part in ("indptr", "indices", "data")])
     for one, other in zip(*graphs, strict=True):
         np.testing.assert_array_equal(one, other)
+
+
+@pytest.mark.parametrize("method", ["mcc", "kl"])
+def test_the_same_coefficients_of_new_samples_with_little_memory(mccgr, large, method):
+    """Also when the features of the new ones are in another order."""
+    names = [f"f{j}" for j in range(240)]
+    learnt, new = large.with_name("learnt.h5"), large.with_name("new.h5")
+    X = planted(300, 240)[0]
+    learnt.write_bytes(encode(Contents("matrix", {"X": X, "feature_names": names})))
+    new.write_bytes(encode(Contents("matrix", {"X": planted(6000, 240)[0][:, ::-1], "feature_names": names[::-1]})))
+    assert mccgr("factorize", learnt, "--k", 3, "--method", method, "--iterations", 5).status == 0
+    found = []
+    for way in ([], ["--memory", "10MB"]):
+        path = large.with_name(f"W{len(way)}.h5")
+        assert mccgr("transform", learnt.with_name("learnt.factors.h5"), new, "-o", path, *way).status == 0
+        found.append(factors_of(path)[0])
+    assert found[0].shape == (6000, 3)
+    np.testing.assert_allclose(found[1], found[0], rtol=1e-10, atol=1e-12)
 
 
 def test_columns_cannot_be_read_some_at_a_time(refused, large):

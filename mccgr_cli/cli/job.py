@@ -94,8 +94,7 @@ class Job:
         from mccgr_cli import stages
 
         with self.cluster() as cluster:  # before anything is read, which may take long
-            given = self.given["memory"]
-            room = Room(given or USABLE * available(), given is not None, settings, graph)
+            room = self.room(settings, graph)
             loaded = self.load(self.given["source"], ("matrix",), room.holds_rest if cluster else room.stays)
             X = stages.prepare(loaded, self.given["normalize"], self.given["dtype"])
             if cluster is not None:
@@ -110,6 +109,10 @@ class Job:
                     what = "all of it is in memory, as only HDF5 by rows is read some at a time"
                     self.reporter.note(f"{loaded.name}: {what}")
                 yield loaded, MemoryBlocks(X)
+
+    def room(self, settings: Settings | None, graph: GraphSettings | None) -> Room:
+        given = self.given["memory"]
+        return Room(given or USABLE * available(), given is not None, settings, graph)
 
     @contextmanager
     def cluster(self) -> Iterator[Cluster | None]:

@@ -7,11 +7,13 @@ from typing import Any
 import click
 
 from mccgr_cli.cli import options, types
+from mccgr_cli.settings import Settings
 
 
 @click.command()
 @click.argument("factors", metavar="FACTORS", type=types.FILE)
 @options.matrix_input("MATRIX")
+@options.memory
 @options.output
 @options.verbosity
 def command(**given: Any) -> None:
@@ -31,7 +33,8 @@ def command(**given: Any) -> None:
 
     job = Job(given, "coefficients")
     factors = job.load(given["factors"], ("factors", "clusters"))
-    matrix = job.load(given["source"], ("matrix",))
+    room = job.room(Settings(k=len(factors.contents["H"])) if "H" in factors.contents else None, None)
+    matrix = job.load(given["source"], ("matrix",), room.stays)
     contents = stages.transform_matrix(factors, matrix)
     job.reporter.note(f"coefficients: {contents['W'].shape[0]} samples on {contents['W'].shape[1]} components")
     job.write(contents)
