@@ -2,8 +2,8 @@
 
     python -m benchmarks.outofcore [--folder DIR] [--samples 1000000] [--memory 1GB]
 
-Makes the file in a temporary folder in DIR, runs ``mccgr factorize --memory`` on it as a user would, and reads the file,
-by rows with h5py and as bytes, before and after: from the disk, where the system is made to forget what it has read, as
+Makes the file in a temporary folder in DIR, runs ``mccgr factorize --memory`` on it as a user would, and reads it, by
+rows with h5py and as bytes, before and after: from the disk, where the system is made to forget what it has read, as
 it must if the file is larger than all memory; and from the system's cache. A smaller matrix is factorized both ways and
 the factors compared. About 25 minutes.
 """

@@ -138,7 +138,7 @@ def rates(source: Any, path: Path, size: Size, cluster: Cluster, graph: Any) -> 
 def over_the_network() -> Iterator[None]:
     """Workers of this machine as if they were on another."""
     near = distributed.Part._is_near
-    distributed.Part._is_near = lambda part: False  # type: ignore[method-assign]
+    distributed.Part._is_near = lambda self: False  # type: ignore[method-assign]
     try:
         yield
     finally:
