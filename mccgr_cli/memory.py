@@ -48,9 +48,10 @@ def left_by_limits(root: Path = Path("/sys/fs/cgroup"), own: Path = Path("/proc/
     for line in lines_of(own):
         _, controllers, path = line.strip().split(":", 2)
         if controllers == "":
-            folder, names = root, ("memory.max", "memory.current", "file ")
+            folder, names = root, ("memory.max", "memory.current", "file ", "shmem ")
         elif "memory" in controllers.split(","):
-            folder, names = root / "memory", ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_cache ")
+            names = "memory.limit_in_bytes", "memory.usage_in_bytes", "total_cache ", "total_shmem "
+            folder = root / "memory"
         else:
             continue
         place = folder / path.lstrip("/")
@@ -58,8 +59,8 @@ def left_by_limits(root: Path = Path("/sys/fs/cgroup"), own: Path = Path("/proc/
             if folder in (group, *group.parents):
                 limit, used = (next(lines_of(group / name), "max").strip() for name in names[:2])
                 if limit.isdigit() and used.isdigit():
-                    cached = [line for line in lines_of(group / "memory.stat") if line.startswith(names[2])]
-                    yield max(0, int(limit) - int(used) + sum(int(line.split()[1]) for line in cached))
+                    cached, shared = (amount_of(group / "memory.stat", name) for name in names[2:])
+                    yield max(0, int(limit) - int(used) + cached - shared)  # what is shared cannot be dropped
 
 
 @dataclass(frozen=True)
@@ -87,16 +88,27 @@ class Room:
 
     def stays(self, size: Size) -> bool:
         """Whether X is to be left in its file, as it does not fit into memory with the rest."""
-        return self.holds_rest(size) and size.bytes + self.needed(size) > self.limit
+        self.check_rest(size)
+        return size.bytes * self.copies() + self.needed(size) > self.limit
 
-    def holds_rest(self, size: Size) -> bool:
-        """True, or an error if there is too little memory wherever X is."""
+    def copies(self) -> float:
+        """Of X in memory: neighbours that are sought among the rows themselves take some more, in single precision."""
+        if self.graph is None or self.graph.axes_for(self.settings.k if self.settings is not None else 0):
+            return 1.0
+        return 2.0 if self.graph.metric == "cosine" or self.graph.weight == "cosine" else 1.5
+
+    def check_rest(self, size: Size) -> None:
+        """An error if there is too little memory wherever X is."""
         if self.needed(size) > self.limit:
             what = ", ".join(f"{name} {in_words(taken)}" for name, taken in self.beside(size).items() if taken)
             have = f"--memory {in_words(self.limit)}" if self.given else f"{in_words(self.limit)} of free memory"
             remedy = "give more --memory" if self.given else "use a larger machine"
-            raise MccgrError(have, f"too little even without X: {what}", f"{remedy}, a smaller --k, or fewer --axes")
-        return True
+            fewer = "a smaller --k" if self.graph is None else "a smaller --k, or fewer --axes"
+            raise MccgrError(have, f"too little even without X: {what}", f"{remedy}, {fewer}")
+
+
+def amount_of(path: Path, name: str) -> int:
+    return sum(int(line.split()[1]) for line in lines_of(path) if line.startswith(name))
 
 
 def lines_of(path: Path) -> Iterator[str]:

@@ -12,7 +12,19 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from mccgr_cli.blocks import Array, Matrix, Size, ThreadedCalls, blas_threads, chunks, cut, row_slices, row_view
+from mccgr_cli.blocks import (
+    Array,
+    Matrix,
+    MemoryBlocks,
+    Size,
+    ThreadedCalls,
+    blas_threads,
+    chunks,
+    cut,
+    is_matrix,
+    row_slices,
+    row_view,
+)
 
 # What is read at a time: enough to outweigh the calls, and all that a file keeps together, unless that is too much.
 READ_BYTES = 32 << 20
@@ -88,6 +100,11 @@ class FileBlocks:
             longest = max(span(blocks).stop - span(blocks).start for blocks in self._reads)
             self._buffers = [self._stored.buffer(longest) for _ in range(min(in_use + 1, len(self._reads)))]
         return self._buffers
+
+
+def blocks_of(X: Matrix | Stored) -> MemoryBlocks | FileBlocks:
+    """Wherever X is."""
+    return MemoryBlocks(X) if is_matrix(X) else FileBlocks(X)
 
 
 def on_prepared(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -19,6 +19,8 @@ from mccgr_cli.normalize import normalize
 
 LARGEST_LENGTH = 1 << 48  # of a sparse matrix: beyond that, sizes in bytes overflow
 LOAD_BYTES = 64 << 20  # read at a time
+MOST_PACKED = 256 << 20  # bytes that are unpacked together; beyond that some rows take as much memory as all
+CHUNK_SLOTS = 10_007  # in which HDF5 finds unpacked chunks again: many more than there are, so that few meet
 MOST_HOPS = 32  # from soft link to soft link; more are a circle
 
 Stays: TypeAlias = Callable[[Size], bool]  # whether a matrix of this size is to be left in its file
@@ -95,7 +97,7 @@ def read_matrix(node: h5py.Dataset | h5py.Group, name: str, where: str, stays: S
             raise DataError(where, f"/{name} has the shape {node.shape}", "a matrix has two dimensions")
         check_dtype(node, name, "real", where)
         shape = int(node.shape[0]), int(node.shape[1])
-        left = left_in_file(node, node, shape, where, stays)
+        left = left_in_file(node, {"data": node}, shape, where, stays)
         return np.asarray(node[()]) if left is None else left
     parts = sparse_parts(node, name, where)
     lengths = np.asarray(node.attrs.get("shape", node.attrs.get("h5sparse_shape", ())))
@@ -103,7 +105,7 @@ def read_matrix(node: h5py.Dataset | h5py.Group, name: str, where: str, stays: S
         raise DataError(where, f"/{name} does not state its shape", "write it as the attribute 'shape'")
     shape = int(lengths[0]), int(lengths[1])
     by_column = "csc" in str(node.attrs.get("encoding-type", node.attrs.get("h5sparse_format", "csr")))
-    left = None if by_column else left_in_file(node, parts["data"], shape, where, stays)
+    left = None if by_column else left_in_file(node, parts, shape, where, stays)
     if left is not None:
         return left
     return compressed_matrix({part: parts[part][()] for part in parts}, shape, by_column, f"{where}: /{name}")
@@ -130,19 +132,24 @@ def compressed_matrix(
     """A checked CSR matrix out of the three arrays of a CSR or CSC one."""
     data, indices, indptr = parts["data"], parts["indices"], parts["indptr"]
     lines, width = (shape[1], shape[0]) if by_column else shape
-    faulty = (
-        (lines < 0 or width < 0 or len(indptr) != lines + 1)
-        or (len(indices) != len(data) or indptr[0] != 0 or indptr[-1] != len(data))
-        or bool(np.any(np.diff(indptr) < 0))
-        or (len(indices) > 0 and (indices.min() < 0 or indices.max() >= width))
-    )
-    if faulty:
-        raise DataError(where, "its indices do not fit its shape", "the file is damaged")
+    fits = width >= 0 and starts_fit(indptr, lines, len(data)) and len(indices) == len(data)
+    if not fits or (len(indices) > 0 and (indices.min() < 0 or indices.max() >= width)):
+        raise misfit(where)
     make = sparse.csc_array if by_column else sparse.csr_array
     # as floats: duplicates are summed below, and small integers would overflow
     matrix = make((as_float(data), indices, indptr), shape=shape).tocsr()
     matrix.sum_duplicates()  # and sorts the indices
     return matrix
+
+
+def starts_fit(indptr: Array, lines: int, values: int) -> bool:
+    """Whether these can be where the lines of a sparse matrix begin among its values."""
+    ends = len(indptr) == lines + 1 and indptr[0] == 0 and indptr[-1] == values
+    return bool(ends and not np.any(indptr[1:] < indptr[:-1]))
+
+
+def misfit(where: str) -> DataError:
+    return DataError(where, "its indices do not fit its shape", "the file is damaged")
 
 
 # Left in its file
@@ -159,6 +166,7 @@ class StoredMatrix:
     size: Size
     stored: np.dtype[Any]
     unit: int  # rows that the file keeps together
+    packed: int  # bytes that must be unpacked together, if it is compressed
     stamp: tuple[int, int]  # the length of the file and when it was changed
     dtype: np.dtype[Any]  # of the rows that are handed out
     how: str = "none"  # they are normalized
@@ -167,6 +175,11 @@ class StoredMatrix:
     @property
     def shape(self) -> tuple[int, int]:
         return self.size.samples, self.size.features
+
+    @property
+    def nnz(self) -> int | None:
+        """Stored values, if it is sparse."""
+        return self.size.values
 
     def part(self, rows: slice) -> StoredMatrix:
         samples = rows.stop - rows.start
@@ -182,7 +195,8 @@ class StoredMatrix:
         """A function that reads rows as they are stored: dense ones into a buffer, if it is given one."""
         if stamp_of(self.path) != self.stamp:
             raise DataError(self.where, "has changed since it was first read", "run the command again")
-        with opened(Path(self.path), self.where, rdcc_nbytes=0) as file:  # a cache of chunks would be one more copy
+        # Without compression a cache of chunks would be one more copy; with it, they would be unpacked again and again.
+        with opened(Path(self.path), self.where, rdcc_nbytes=self.packed, rdcc_nslots=CHUNK_SLOTS) as file:
             node = resolve(file, self.name, self.where)
             if isinstance(node, h5py.Dataset):
                 yield self._dense_reader(node)
@@ -200,11 +214,7 @@ class StoredMatrix:
 
     def _sparse_reader(self, group: h5py.Group) -> ReadRows:
         parts = sparse_parts(group, self.name, self.where)
-        starts = parts["indptr"][self.first : self.first + self.size.samples + 1].astype(np.int64)
-        if len(starts) != self.size.samples + 1 or starts[0] < 0 or starts[-1] > len(parts["data"]):
-            raise self.damaged()
-        if np.any(np.diff(starts) < 0):
-            raise self.damaged()
+        starts = parts["indptr"][self.first : self.first + self.size.samples + 1].astype(np.int64, copy=False)
 
         def read(rows: slice, _: Array | None = None) -> Matrix:
             first, last = int(starts[rows.start]), int(starts[rows.stop])
@@ -215,8 +225,11 @@ class StoredMatrix:
 
         return read
 
-    def damaged(self) -> DataError:
-        return DataError(f"{self.where}: /{self.name}", "its indices do not fit its shape", "the file is damaged")
+    def _values(self) -> int:
+        """How many these rows store: of a part, ``size`` has a guess."""
+        with opened(Path(self.path), self.where) as file:
+            starts = sparse_parts(file[self.name], self.name, self.where)["indptr"]
+            return int(starts[self.first + self.size.samples]) - int(starts[self.first])
 
     def buffer(self, rows: int) -> Array | None:
         """Room for dense rows as they are stored."""
@@ -226,11 +239,12 @@ class StoredMatrix:
         """All rows, in memory."""
         some = chunks(self.size.samples, max(1, LOAD_BYTES * self.size.samples // max(1, self.size.bytes)))
         with self.reading() as read:
+            pieces = (self.prepared(read(rows, None)) for rows in some)
             if self.size.values is not None:
-                return sparse.vstack([self.prepared(read(rows, None)) for rows in some], format="csr")
+                return joined_rows(pieces, self.shape, self._values(), self.dtype)
             X = np.empty(self.shape, self.dtype)
-            for rows in some:
-                X[rows] = self.prepared(read(rows, None))
+            for rows, piece in zip(some, pieces, strict=True):
+                X[rows] = piece
         return X
 
     def prepared(self, raw: Matrix) -> Matrix:
@@ -238,18 +252,54 @@ class StoredMatrix:
         return normalize(as_float(raw).astype(self.dtype, copy=False), self.how)
 
 
+def joined_rows(
+    pieces: Iterable[sparse.csr_array[Any]], shape: tuple[int, int], values: int, dtype: np.dtype[Any]
+) -> sparse.csr_array[Any]:
+    """CSR pieces below each other, with at most so many values in all: one at a time is in memory beside the whole."""
+    data, indices = np.empty(values, dtype), np.empty(values, np.int32 if max(*shape, values) < 2**31 else np.int64)
+    counts, filled = [np.zeros(1, np.int64)], 0
+    for piece in pieces:
+        here = slice(filled, filled + piece.nnz)
+        data[here], indices[here] = piece.data, piece.indices
+        counts.append(np.diff(piece.indptr))
+        filled = here.stop
+    starts = np.cumsum(np.concatenate(counts)).astype(indices.dtype)
+    return sparse.csr_array((data[:filled], indices[:filled], starts), shape=shape)
+
+
 def left_in_file(
-    node: h5py.Dataset | h5py.Group, values: h5py.Dataset, shape: tuple[int, int], where: str, stays: Stays | None
+    node: h5py.Dataset | h5py.Group,
+    parts: Mapping[str, h5py.Dataset],
+    shape: tuple[int, int],
+    where: str,
+    stays: Stays | None,
 ) -> StoredMatrix | None:
+    """Where the matrix is, if it ``stays`` there, and can be read from there some rows at a time."""
+    values = parts["data"]
     dtype = float_type(values.dtype)
     size = Size(*shape, dtype.itemsize, None if values is node else len(values))
     name = node.file.filename
-    if stays is None or min(shape) == 0 or not stays(size) or not os.path.isfile(name):  # noqa: PTH113 (a pipe's: no path)
+    if stays is None or min(shape) <= 0 or not stays(size) or not os.path.isfile(name):  # noqa: PTH113 (a pipe's: no path)
         return None
     unit = values.chunks[0] if values is node and values.chunks is not None else 1
+    packed = max(unpacked_together(part) for part in parts.values())
+    if packed > MOST_PACKED:
+        return None
+    if size.values is not None:
+        fits = starts_fit(parts["indptr"][()], shape[0], size.values)
+        if not fits or len(parts["indices"]) != size.values:
+            raise misfit(f"{where}: {node.name}")
     path = os.path.abspath(name)  # noqa: PTH100
     stored = values.dtype.newbyteorder("=")
-    return StoredMatrix(path, str(node.name), where, 0, size, stored, unit, stamp_of(path), dtype)
+    return StoredMatrix(path, str(node.name), where, 0, size, stored, unit, packed, stamp_of(path), dtype)
+
+
+def unpacked_together(dataset: h5py.Dataset) -> int:
+    """Bytes of the chunks that one row, or one value of a list, shares with others; 0 if nothing is compressed."""
+    if dataset.chunks is None or not dataset.id.get_create_plist().get_nfilters():
+        return 0
+    across = [-(-length // chunk) * chunk for length, chunk in zip(dataset.shape[1:], dataset.chunks[1:], strict=True)]
+    return int(dataset.dtype.itemsize * np.prod([dataset.chunks[0], *across], dtype=float))
 
 
 def stamp_of(path: str) -> tuple[int, int]:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import os
 import threading
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 import h5py
@@ -29,6 +31,7 @@ LAYOUTS = {
     "tiles": {"chunks": (16, 5)},
     "one chunk": {"chunks": (200, 24)},
     "compressed": {"chunks": (13, 24), "compression": "gzip", **EVERYTHING},
+    "compressed tall tiles": {"chunks": (150, 5), "compression": "gzip"},
     "contiguous": {},
 }
 
@@ -184,13 +187,50 @@ def test_values_are_checked_in_the_file(tmp_path):
             stored(path)
 
 
-@pytest.mark.parametrize("spoil", ["indices", "indptr"])
+def spoil_shape(group, *shape):
+    group.attrs["shape"] = shape
+
+
+SPOILT = {
+    "a column that is not there": lambda group: group["indices"].__setitem__(100, 10**6),
+    "a row that begins after the end": lambda group: group["indptr"].__setitem__(100, 10**6),
+    "rows that go backwards": lambda group: group["indptr"].__setitem__(100, 0),
+    "a start that is not the first value": lambda group: group["indptr"].__setitem__(0, 1),
+    "fewer rows than are stored": lambda group: spoil_shape(group, 150, 24),
+    "more rows than are stored": lambda group: spoil_shape(group, 250, 24),
+    "a negative number of rows": lambda group: spoil_shape(group, -200, 24),
+}
+
+
+@pytest.mark.parametrize("spoil", SPOILT)
 def test_sparse_indices_are_checked_in_the_file(tmp_path, spoil):
     path = write_sparse(tmp_path / "X.h5", sparse.csr_array(counts()))
     with h5py.File(path, "a") as file:
-        file[f"X/{spoil}"][100] = 10**6
-    with pytest.raises(DataError, match="its indices do not fit its shape"):
-        stored(path)
+        SPOILT[spoil](file["X"])
+    for stays in (None, lambda size: True):
+        with pytest.raises(DataError, match="its indices do not fit its shape"):
+            load(str(path), stays=stays)
+
+
+def test_what_is_compressed_is_unpacked_once_for_each_pass(tmp_path):
+    """HDF5 finds the chunks again that two readings share, and takes no more memory for it than they need."""
+    path = write_dense(tmp_path / "X.h5", counts(2000), chunks=(150, 5), compression="gzip")
+    matrix = stored(path)
+    assert matrix.packed == 150 * 25 * 8
+    assert stored(write_dense(tmp_path / "plain.h5", counts(2000), chunks=(150, 5))).packed == 0
+    X = sparse.csr_array(counts(2000))
+    write_sparse(tmp_path / "sparse.h5", X)
+    with h5py.File(tmp_path / "sparse.h5", "a") as file:
+        del file["X/indices"]
+        file["X"].create_dataset("indices", data=X.indices, chunks=(X.nnz,), compression="gzip")
+    assert stored(tmp_path / "sparse.h5").packed == X.nnz * 4
+    assert_same_passes(tmp_path / "sparse.h5")
+
+
+def test_what_must_be_unpacked_whole_is_read_whole(tmp_path, monkeypatch):
+    monkeypatch.setattr("mccgr_cli.stored.MOST_PACKED", 100_000)
+    path = write_dense(tmp_path / "X.h5", counts(2000), chunks=(2000, 1), compression="gzip")
+    assert isinstance(load(str(path), stays=lambda size: True).contents["X"], np.ndarray)
 
 
 # The command
@@ -248,7 +288,9 @@ def test_the_same_factors_of_a_sparse_matrix(mccgr, tmp_path, monkeypatch):
         np.testing.assert_allclose(other, one, rtol=1e-10, atol=1e-10 * one.max())
 
 
-def test_an_iteration_reads_the_file_once(mccgr, large, monkeypatch):
+@pytest.fixture
+def readings(monkeypatch):
+    """Of matrices that stay in their files."""
     readings = []
     reading = StoredMatrix.reading
 
@@ -259,6 +301,10 @@ def test_an_iteration_reads_the_file_once(mccgr, large, monkeypatch):
             yield read
 
     monkeypatch.setattr(StoredMatrix, "reading", counted)
+    return readings
+
+
+def test_an_iteration_reads_the_file_once(mccgr, large, readings):
     options = ["--k", 3, "--memory", "10MB", "--tolerance", 0, "--overwrite"]
 
     def readings_of(iterations):
@@ -273,7 +319,9 @@ def test_the_same_graph_with_little_memory(mccgr, large):
     graphs = []
     for way in ([], ["--memory", "10MB"]):
         path = large.with_name(f"A{len(way)}.h5")
-        assert mccgr("graph", large, "-o", path, *way).status == 0
+        outcome = mccgr("graph", large, "-o", path, *way)
+        assert outcome.status == 0
+        assert ("stays in its file" in outcome.stderr) == bool(way)
         with h5py.File(path) as file:
             graphs.append([file[f"A/{part}"][()] for part in ("indptr", "indices", "data")])
     for one, other in zip(*graphs, strict=True):
@@ -292,15 +340,69 @@ def test_the_same_coefficients_of_new_samples_with_little_memory(mccgr, large, m
     found = []
     for way in ([], ["--memory", "10MB"]):
         path = large.with_name(f"W{len(way)}.h5")
-        assert mccgr("transform", learnt.with_name("learnt.factors.h5"), new, "-o", path, *way).status == 0
+        outcome = mccgr("transform", learnt.with_name("learnt.factors.h5"), new, "-o", path, *way)
+        assert outcome.status == 0
+        assert ("stays in its file" in outcome.stderr) == bool(way)
         found.append(factors_of(path)[0])
     assert found[0].shape == (6000, 3)
     np.testing.assert_allclose(found[1], found[0], rtol=1e-10, atol=1e-12)
 
 
-def test_columns_cannot_be_read_some_at_a_time(refused, large):
-    message = refused("factorize", large, "--k", 3, "--transpose", "--memory", "10MB")
-    assert message.endswith("store it with samples in rows, or give more --memory")
+@pytest.mark.parametrize("way", [write_dense, write_sparse])
+def test_info_looks_at_a_matrix_row_by_row(mccgr, tmp_path, readings, way):
+    X = counts() * (counts() > 6)
+    X[:, 5] = X[17] = 0
+    path = way(tmp_path / "X.h5", X if way is write_dense else sparse.csr_array(X))
+    facts = json.loads(mccgr("info", path, "--format", "json").stdout)
+    assert len(readings) == 2  # to check it, and to look
+    piped = json.loads(mccgr("info", "-", "--format", "json", stdin=path.read_bytes()).stdout)
+    assert facts["datasets"] == piped["datasets"]
+    assert facts["health"] == piped["health"]
+    assert facts["health"]["empty samples"] == int((X.max(axis=1) == 0).sum()) >= 1
+    assert facts["health"]["empty features"] == int((X.max(axis=0) == 0).sum()) >= 1
+    assert facts["health"]["share of zeros"] == pytest.approx((X == 0).mean(), abs=1e-4)
+    assert facts["health"]["largest value"] == X.max()
+
+
+def test_columns_are_read_whole_if_there_is_room(mccgr, refused, tmp_path, monkeypatch):
+    path = write_dense(tmp_path / "X.h5", planted(6000, 240)[0].T.copy())
+    found = factorize_with(mccgr, path, "--transpose"), factorize_with(mccgr, path, "--transpose", "--memory", "10MB")
+    assert "all of it is in memory" in found[1].stderr
+    np.testing.assert_array_equal(found[0].W, found[1].W)
+    monkeypatch.setattr("mccgr_cli.readers.checks.available", lambda: 10**7)
+    message = refused("factorize", path, "--k", 3, "--transpose", "--memory", "10MB", "--overwrite")
+    assert message.endswith("its columns cannot be read some at a time; store it with samples in rows")
+
+
+@dataclass(frozen=True)
+class Way:
+    stderr: str
+    W: np.ndarray
+
+
+def factorize_with(mccgr, path, *options):
+    result = path.with_suffix(".factors.h5")
+    options = ("--k", 3, "--iterations", 3, "--overwrite", "-o", result, *options)
+    outcome = mccgr("factorize", path, *options)
+    assert outcome.status == 0, outcome.stderr
+    return Way(outcome.stderr, factors_of(result)[0])
+
+
+def test_it_is_the_precision_asked_for_that_must_fit(mccgr, large):
+    """11.5 MB in double precision and half of that in single; W and the graph take some more."""
+    halved = factorize_with(mccgr, large, "--dtype", "float32", "--memory", "15MB")
+    assert "stays in its file" not in halved.stderr
+    assert "stays in its file" in factorize_with(mccgr, large, "--memory", "15MB").stderr
+    np.testing.assert_array_equal(halved.W, factorize_with(mccgr, large, "--dtype", "float32").W)
+
+
+def test_neighbours_among_the_rows_themselves_take_a_copy_of_x():
+    def room(**settings):
+        return memory.Room(1e9, True, Settings(k=5), GraphSettings(**settings))
+
+    size = memory.Size(10**5, 1000, 8)
+    assert not room(axes=10).stays(size)
+    assert room(axes=0).stays(size)
 
 
 def test_what_is_not_hdf5_is_in_memory_and_that_is_said(mccgr, tmp_path):
@@ -331,9 +433,9 @@ def test_the_limits_of_control_groups_are_heeded(tmp_path):
     (tmp_path / "own").write_text("0::/slurm/job\n")
     (group / "memory.max").write_text("4000\n")
     (group / "memory.current").write_text("3000\n")
-    (group / "memory.stat").write_text("anon 1000\nfile 1500\n")
+    (group / "memory.stat").write_text("anon 1000\nfile 1500\nshmem 200\n")
     (group.parent / "memory.max").write_text("max\n")
-    assert list(memory.left_by_limits(tmp_path, tmp_path / "own")) == [2500]
+    assert list(memory.left_by_limits(tmp_path, tmp_path / "own")) == [2300]
 
 
 def test_there_is_some_memory():

@@ -14,6 +14,7 @@ from mccgr_cli.settings import SILENCED
 MOST_NAMES = 10  # of features or pictures that are shown
 
 if TYPE_CHECKING:
+    from mccgr_cli.blocks import Partial
     from mccgr_cli.container import Contents
 
 
@@ -36,7 +37,8 @@ def command(source: str, transpose: bool, label_key: str | None, style: str) -> 
     from mccgr_cli.container import SCHEMA
     from mccgr_cli.readers import load
 
-    loaded = load(source, kinds=tuple(SCHEMA), transpose=transpose, label_key=label_key)
+    stays = None if transpose else lambda size: True  # one look at each row does
+    loaded = load(source, kinds=tuple(SCHEMA), transpose=transpose, label_key=label_key, stays=stays)
     contents = loaded.contents
     facts = {
         "file": loaded.name,
@@ -58,12 +60,11 @@ def health(contents: Contents) -> dict[str, Any]:
 
     facts: dict[str, Any] = {}
     if "X" in contents:
-        X = contents["X"]
-        filled = X.nnz if not isinstance(X, np.ndarray) else int(np.count_nonzero(X))
-        facts["share of zeros"] = round(1 - filled / (X.shape[0] * X.shape[1]), 4)
-        facts["empty samples"] = int(np.count_nonzero(np.asarray(X.sum(axis=1, dtype=np.float64)) == 0))
-        facts["empty features"] = int(np.count_nonzero(np.asarray(X.sum(axis=0, dtype=np.float64)) == 0))
-        facts["largest value"] = float(X.max())
+        samples, features, largest = filled(contents["X"])
+        facts["share of zeros"] = round(1 - float(samples.sum()) / (len(samples) * len(features)), 4)
+        facts["empty samples"] = int(np.count_nonzero(samples == 0))
+        facts["empty features"] = int(np.count_nonzero(features == 0))
+        facts["largest value"] = float(largest.max())
     if "skipped/names" in contents:
         facts["skipped pictures"] = len(contents["skipped/names"])
         shown = map(": ".join, zip(contents["skipped/names"], contents["skipped/reasons"], strict=True))
@@ -86,6 +87,27 @@ def health(contents: Contents) -> dict[str, Any]:
     if "labels" in contents:
         facts["classes"] = len(np.unique(contents["labels"]))
     return facts
+
+
+def filled(X: Any) -> tuple[Any, Any, Any]:
+    """How many values of every sample (n,) and of every feature (d,) are not 0; the largest of every sample (n,)."""
+    import numpy as np
+
+    from mccgr_cli.blocks import sweep
+    from mccgr_cli.outofcore import blocks_of
+
+    samples, largest = np.empty(X.shape[0], dtype=int), np.empty(X.shape[0])
+    (features,) = sweep(blocks_of(X), block_filled, into=(samples, largest))
+    return samples, features, largest
+
+
+def block_filled(X_b: Any) -> Partial:
+    from mccgr_cli.blocks import Partial
+
+    there = X_b > 0
+    largest = X_b.max(axis=1)
+    largest = largest.toarray() if hasattr(largest, "toarray") else largest
+    return Partial((there.sum(axis=0),), (there.sum(axis=1), largest.ravel()))
 
 
 def first_few(names: list[str], between: str = ", ") -> str:

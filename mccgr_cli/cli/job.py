@@ -12,15 +12,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+import numpy as np
 
-from mccgr_cli.blocks import BlockSource, MemoryBlocks, size_of
+from mccgr_cli.blocks import BlockSource, Matrix, Size, size_of
 from mccgr_cli.cli import stand
 from mccgr_cli.cli.progress import Reporter
 from mccgr_cli.cli.tables import shape_of
 from mccgr_cli.container import Contents, encode
 from mccgr_cli.errors import OutputError, ParameterError
 from mccgr_cli.memory import USABLE, Room, available, in_words
-from mccgr_cli.outofcore import FileBlocks
+from mccgr_cli.outofcore import blocks_of
 from mccgr_cli.provenance import Input, record
 from mccgr_cli.readers import FORMATS, HDF5_SUFFIXES, Loaded, accessing, load, split_inner
 from mccgr_cli.settings import GraphSettings, Settings
@@ -94,21 +95,31 @@ class Job:
         from mccgr_cli import stages
 
         with self.cluster() as cluster:  # before anything is read, which may take long
-            room = self.room(settings, graph)
-            loaded = self.load(self.given["source"], ("matrix",), room.holds_rest if cluster else room.stays)
-            X = stages.prepare(loaded, self.given["normalize"], self.given["dtype"])
+            room, dtype = self.room(settings, graph), self.given["dtype"]
+
+            def stays(size: Size) -> bool:
+                room.check_rest(size)
+                converted = dtype is not None and np.dtype(dtype).itemsize != size.itemsize  # some rows at a time
+                return cluster is not None or converted or room.stays(size)
+
+            loaded = self.load(self.given["source"], ("matrix",), stays)
+            X = stages.prepare(loaded, self.given["normalize"], dtype)
             if cluster is not None:
                 from mccgr_cli.distributed.blocks import ClusterBlocks
 
                 yield loaded, ClusterBlocks(X, cluster)
-            elif isinstance(X, StoredMatrix):
-                self.reporter.note(f"X, {in_words(X.size.bytes)}, stays in its file")
-                yield loaded, FileBlocks(X)
-            else:
-                if room.stays(size_of(X)):
-                    what = "all of it is in memory, as only HDF5 by rows is read some at a time"
-                    self.reporter.note(f"{loaded.name}: {what}")
-                yield loaded, MemoryBlocks(X)
+                return
+            if isinstance(X, StoredMatrix) and not room.stays(X.size):
+                X = X.load()
+            self.note_stay(X)
+            if not isinstance(X, StoredMatrix) and room.stays(size_of(X)):
+                what = "all of it is in memory, as only HDF5 by rows is read some at a time"
+                self.reporter.note(f"{loaded.name}: {what}")
+            yield loaded, blocks_of(X)
+
+    def note_stay(self, X: Matrix | StoredMatrix) -> None:
+        if isinstance(X, StoredMatrix):
+            self.reporter.note(f"X, {in_words(X.size.bytes)}, stays in its file")
 
     def room(self, settings: Settings | None, graph: GraphSettings | None) -> Room:
         given = self.given["memory"]

@@ -35,5 +35,6 @@ def shape_of(value: Any) -> str:
     if not hasattr(value, "shape"):
         return f"{len(value)} names"
     shape = " x ".join(str(length) for length in value.shape)
-    stored = f", sparse, {value.nnz} non-zeros" if hasattr(value, "nnz") else ""
+    values = getattr(value, "nnz", None)
+    stored = "" if values is None else f", sparse, {values} non-zeros"
     return f"{shape} {value.dtype}{stored}"

@@ -7,7 +7,6 @@ from typing import Any
 import click
 
 from mccgr_cli.cli import options, types
-from mccgr_cli.settings import Settings
 
 
 @click.command()
@@ -33,8 +32,8 @@ def command(**given: Any) -> None:
 
     job = Job(given, "coefficients")
     factors = job.load(given["factors"], ("factors", "clusters"))
-    room = job.room(Settings(k=len(factors.contents["H"])) if "H" in factors.contents else None, None)
-    matrix = job.load(given["source"], ("matrix",), room.stays)
+    matrix = job.load(given["source"], ("matrix",), job.room(None, None).stays)
+    job.note_stay(matrix.contents["X"])
     contents = stages.transform_matrix(factors, matrix)
     job.reporter.note(f"coefficients: {contents['W'].shape[0]} samples on {contents['W'].shape[1]} components")
     job.write(contents)

@@ -13,7 +13,8 @@ from scipy import sparse
 from mccgr_cli.blocks import Array, Matrix, MemoryBlocks
 from mccgr_cli.container import EXTRACTED
 from mccgr_cli.errors import DataError
-from mccgr_cli.outofcore import FileBlocks
+from mccgr_cli.memory import available
+from mccgr_cli.outofcore import FileBlocks, blocks_of
 from mccgr_cli.readers.arrays import Found
 from mccgr_cli.stored import StoredMatrix, as_float
 
@@ -27,10 +28,9 @@ def finish_matrix(found: Found, transpose: bool, where: str) -> Found:
     if transpose:
         X = transposed(X, where)
         names.reverse()
+    largest = check_values(blocks_of(X), where)
     if isinstance(X, StoredMatrix):
-        X = replace(X, largest=check_values(FileBlocks(X), where))
-    else:
-        check_values(MemoryBlocks(X), where)
+        X = replace(X, largest=largest)
     finished: Found = {"X": X}
     if "labels" in found:
         finished["labels"], finished["label_names"] = (
@@ -53,8 +53,10 @@ def finish_matrix(found: Found, transpose: bool, where: str) -> Found:
 
 def transposed(X: Matrix | StoredMatrix, where: str) -> Matrix:
     if isinstance(X, StoredMatrix):
-        what = "is too large for memory, and its columns cannot be read some at a time"
-        raise DataError(where, what, "store it with samples in rows, or give more --memory")
+        if 2 * X.size.bytes > available():
+            what = "is too large for memory, and its columns cannot be read some at a time"
+            raise DataError(where, what, "store it with samples in rows")
+        X = X.load()
     return X.T.tocsr() if sparse.issparse(X) else np.ascontiguousarray(X.T)
 
 
