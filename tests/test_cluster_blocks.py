@@ -6,6 +6,7 @@ import gc
 import os
 import signal
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -17,7 +18,7 @@ pytest.importorskip("distributed")
 from test_distributed import a_worker, mccgr_process, offspring, scheduler  # noqa: F401
 from test_outofcore import factors_of, stored, write_dense, write_sparse
 
-from mccgr_cli.blocks import MemoryBlocks, Partial, moments, sweep, times, transposed_times
+from mccgr_cli.blocks import MemoryBlocks, Partial, block_times, moments, sweep, times, transposed_times
 from mccgr_cli.distributed import blocks
 from mccgr_cli.distributed.blocks import ClusterBlocks, HeldRows
 from mccgr_cli.distributed.connection import joined
@@ -26,6 +27,7 @@ from mccgr_cli.errors import DataError, MccgrError
 from mccgr_cli.settings import GraphSettings, Settings
 from mccgr_cli.solver import solve
 from mccgr_cli.stages import choose_graph
+from mccgr_cli.stored import StoredMatrix
 
 
 @pytest.fixture(autouse=True)
@@ -62,6 +64,7 @@ def test_passes_over_workers_equal_those_over_memory(cluster, tmp_path, make, he
     monkeypatch.setattr(blocks, "HELD_SHARE", held)
     X = samples() * (samples() > 1)
     far, near = ClusterBlocks(MAKERS[make](tmp_path / "X.h5", X), cluster), MemoryBlocks(X)
+    assert sources(cluster) == {"FileBlocks" if held == 0 and "sent" not in make else "MemoryBlocks"}
     assert (far.shape, far.dtype, far.whole) == (near.shape, near.dtype, None)
     rng = np.random.default_rng(0)
     right, left = rng.random((24, 3)), rng.random((3000, 3))
@@ -69,6 +72,17 @@ def test_passes_over_workers_equal_those_over_memory(cluster, tmp_path, make, he
     np.testing.assert_allclose(times(far, right), times(near, right), rtol=1e-12)
     np.testing.assert_allclose(transposed_times(far, left), transposed_times(near, left), rtol=1e-12)
     assert abs(far.take(slice(7, 2000)) - X[7:2000]).max() == 0
+
+
+def sources(cluster):
+    """Where workers have their rows."""
+    gc.collect()
+
+    def kinds(dask_worker):
+        rows = [actor for actor in dask_worker.state.actors.values() if type(actor).__name__ == "HeldRows"]
+        return {type(held._source).__name__ for held in rows}
+
+    return set().union(*cluster.client.run(kinds).values())
 
 
 def test_parts_are_even_and_shared_by_all_workers(cluster, tmp_path):
@@ -162,12 +176,82 @@ def test_arrays_are_lent_again_if_they_suit():
     first = lender.lend((one, None, one))
     assert lender.lend((other, None, other)) == first
     np.testing.assert_array_equal(borrowed(first[0]), other)
+    assert lender.lend(()) == []
+    assert lender.lend((one,)) == first[:1]
+    assert lender.lend((one, one)) == [first[0], first[2]]
     assert lender.lend((one[:3], None)) != first[:2]
     assert lender.room() == []
     assert lender.answered((one,)) == (one,)
     (room,) = lender.room()
     borrowed(room)[...] = 5
     assert (lender.answered((room,))[0] == 5).all()
+
+
+def test_workers_keep_no_array_longer_than_they_need_it(cluster, tmp_path):
+    source = ClusterBlocks(stored(write_dense(tmp_path / "X.h5", samples())), cluster)
+    rng = np.random.default_rng(0)
+    for width in range(1, 9):
+        left = rng.random((3000, width))
+        np.testing.assert_allclose(transposed_times(source, left), samples().T @ left, rtol=1e-12)
+
+    def mappings():
+        return Path("/proc/self/maps").read_text().count("memfd:mccgr")
+
+    assert max(cluster.client.run(mappings).values()) <= 2 * 2  # parts, and arrays of each
+
+
+def once(X_b, W_b, mark):
+    """Kill the process that comes first, in the middle of its work; then do it."""
+    try:
+        Path(mark).touch(exist_ok=False)
+        os.kill(os.getpid(), signal.SIGKILL)
+    except FileExistsError:
+        pass
+    return Partial((X_b.T @ W_b,), (W_b + 1,))
+
+
+@pytest.mark.parametrize("near", [True, False])
+def test_a_worker_killed_in_the_middle_of_its_work_changes_nothing(cluster, tmp_path, near, monkeypatch):
+    if not near:
+        monkeypatch.setattr(blocks.Part, "_is_near", lambda part: False)
+    source = ClusterBlocks(stored(write_dense(tmp_path / "X.h5", samples())), cluster)
+    W = np.random.default_rng(0).random((3000, 3))
+    (tmp_path / "spared").touch()
+    found = []
+    for mark in ("spared", "killed"):
+        new = np.zeros_like(W)
+        found.append((sweep(source, once, (W,), (str(tmp_path / mark),), into=(new,)), new))
+    assert (tmp_path / "killed").exists()
+    np.testing.assert_array_equal(found[0][1], W + 1)
+    np.testing.assert_array_equal(found[1][1], W + 1)
+    np.testing.assert_array_equal(found[0][0], found[1][0])
+    cluster.await_workers()
+
+
+class Unreadable:
+    def __reduce__(self):
+        return getattr, (os, "no_such_thing")
+
+
+def test_what_a_worker_cannot_read_is_told(cluster, tmp_path):
+    """Dask's own calls of actors would wait for ever."""
+    source = ClusterBlocks(stored(write_dense(tmp_path / "X.h5", samples())), cluster)
+    with pytest.raises(AttributeError, match="no_such_thing"):
+        sweep(source, block_times, shared=(Unreadable(),))
+
+
+def spoil(load):
+    StoredMatrix.load = load
+
+
+def test_a_fault_of_ours_is_no_loss_of_a_worker(cluster, tmp_path):
+    matrix = stored(write_dense(tmp_path / "X.h5", samples()))
+    cluster.client.run(spoil, fail)
+    try:
+        with pytest.raises(RuntimeError, match=r"(?s)in a worker process:.*ZeroDivisionError: as it must"):
+            moments(ClusterBlocks(matrix, cluster))
+    finally:
+        cluster.client.run(spoil, StoredMatrix.load)
 
 
 @pytest.mark.parametrize("make", ["dense", "sent"])
@@ -199,16 +283,36 @@ def die(X_b):
 def test_work_that_kills_every_worker_ends(cluster, tmp_path, monkeypatch):
     monkeypatch.setattr(blocks, "MOST_LOSSES", 2)
     source = ClusterBlocks(stored(write_dense(tmp_path / "X.h5", samples())), cluster)
-    with pytest.raises(MccgrError, match=r"^local:2: 3 workers were lost; see their logs$"):
+    with pytest.raises(MccgrError, match=r"^local:2: 3 workers in a row were lost with the same rows; .* their logs$"):
         sweep(source, die)
     cluster.await_workers()
 
 
-def test_rows_are_held_only_as_long_as_there_is_room(cluster, tmp_path):
+def full(dask_worker=None):
+    return False, 1e9, 1e9, 1e9
+
+
+def nearly_full(dask_worker=None):
+    return True, 1e9, 0.6e9 - 100_000, 1e9
+
+
+def test_rows_are_held_only_as_long_as_there_is_room(cluster, tmp_path, monkeypatch):
+    """Of 576 kB in four parts each worker can take one, and leaves the other in the file."""
     workers = cluster.await_workers()
-    room = blocks.room_of(cluster, workers)
-    assert set(room) == set(workers)
-    assert all(1e7 < bytes_ < 1e12 for bytes_ in room.values())
+    assert all(1e7 < bytes_ < 1e12 for bytes_ in blocks.room_of(cluster, workers).values())
+    assert set(blocks.room_of(cluster, workers)) == set(workers)
+    path = write_dense(tmp_path / "X.h5", samples())
+    monkeypatch.setattr(blocks, "memory_of_worker", nearly_full)
+    source = ClusterBlocks(stored(path), cluster)
+    assert sources(cluster) == {"FileBlocks"}
+    assert moments(source).mean == pytest.approx(samples().mean())
+
+
+def test_workers_that_are_too_full_to_begin_anything_are_not_waited_for_in_silence(cluster, tmp_path, monkeypatch):
+    monkeypatch.setattr(blocks, "memory_of_worker", full)
+    monkeypatch.setattr(blocks, "WORKER_SECONDS", 0.5)
+    with pytest.raises(MccgrError, match=r"^local:2: its workers are full and begin nothing; give them more memory$"):
+        ClusterBlocks(stored(write_dense(tmp_path / "X.h5", samples())), cluster)
 
 
 def test_nothing_is_held_when_the_source_is_gone(cluster, tmp_path):
@@ -238,8 +342,11 @@ def matrix(tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("workers", [1, 2, 4])
-def test_any_number_of_workers_gives_the_factors_of_memory(mccgr, matrix, workers):
+def test_any_number_of_workers_gives_the_factors_of_memory(mccgr, matrix, workers, monkeypatch):
     found, before = [], set(offspring(os.getpid()))
+    asked = []
+    ask = blocks.Part._ask
+    monkeypatch.setattr(blocks.Part, "_ask", lambda part, *given: asked.append(part.worker) or ask(part, *given))
     for way in ([], ["--scheduler", f"local:{workers}"]):
         path = matrix.with_name(f"{len(way)}.h5")
         outcome = mccgr("factorize", matrix, "--k", 3, "--iterations", 30, "--tolerance", 0, "-o", path, *way)
@@ -247,11 +354,13 @@ def test_any_number_of_workers_gives_the_factors_of_memory(mccgr, matrix, worker
         found.append(factors_of(path))
     for one, other in zip(*found, strict=True):
         assert relative_gap(other, one) < 1e-8
+    assert len(asked) > 30 * workers
+    assert len(set(asked)) == workers
     assert set(offspring(os.getpid())) <= before
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("option", ["--axes=0", "--method=kl", "--solver=coordinate"])
+@pytest.mark.parametrize("option", ["--axes=0", "--method=kl", "--method=pg", "--solver=coordinate", "--transpose"])
 def test_every_part_of_a_run_works_on_a_cluster(mccgr, tmp_path, option):
     path = write_dense(tmp_path / "X.h5", samples())
     found = []

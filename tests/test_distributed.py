@@ -180,6 +180,21 @@ def test_workers_without_our_version_are_refused(cluster, monkeypatch):
         fresh(cluster).workers()
 
 
+def test_a_wrong_worker_that_comes_later_is_left_out(cluster, monkeypatch):
+    notes = []
+    later = Cluster(cluster.scheduler, cluster.client, notes.append)
+    first, second = cluster.workers()
+    monkeypatch.setattr(type(cluster.client), "nthreads", lambda self: {first: 1})
+    assert later.workers() == [first]
+    monkeypatch.setattr(type(cluster.client), "nthreads", lambda self: {first: 1, second: 1})
+    monkeypatch.setattr(connection, "__version__", "9.9")
+    for _ in range(2):
+        assert later.workers() == [first]
+    (note,) = notes
+    assert note.startswith(f"worker {second}: has mccgr 0")
+    assert note.endswith("it is left out")
+
+
 def test_workers_that_do_not_see_the_files_are_refused(cluster, tmp_path):
     (tmp_path / "here").touch()
     other = fresh(cluster)

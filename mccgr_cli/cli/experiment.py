@@ -127,7 +127,7 @@ def command(**given: Any) -> None:
             keep(f"what is done is kept in {journal.path}; the same command goes on")
             for number, rows in workers.as_done(experiment.perform, left, (X, labels, plan), None):
                 if rows is None:
-                    what = f"the trial {left[number].name} ended its process twice"
+                    what = f"the trial {left[number].name} ended its process whenever it was tried"
                     fewer = "give fewer --jobs" if given["scheduler"] is None else "let fewer workers share it"
                     raise DataError("worker processes", what, f"there may be too little memory; {fewer}")
                 journal.add(left[number].name, rows)

@@ -8,13 +8,14 @@ answers the same call.
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 import os
+import time
 import traceback
-from asyncio import CancelledError
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 import numpy as np
@@ -33,7 +34,7 @@ from mccgr_cli.blocks import (
     size_of,
     threads_for_blocks,
 )
-from mccgr_cli.distributed.connection import Cluster
+from mccgr_cli.distributed.connection import CHECK_SECONDS, LOSSES, SENDING_LOSSES, WORKER_SECONDS, Cluster
 from mccgr_cli.distributed.lending import Address, Lender, LentArray, borrowed
 from mccgr_cli.errors import DataError, MccgrError
 from mccgr_cli.memory import available
@@ -41,11 +42,14 @@ from mccgr_cli.outofcore import FileBlocks
 from mccgr_cli.stored import StoredMatrix
 from mccgr_cli.workers import outcome
 
+if TYPE_CHECKING:
+    from distributed import Client
+
 PARTS_PER_WORKER = 2  # so that one can be on its way while another is worked on
 HELD_SHARE = 0.6  # of a worker's memory that rows may take; dask stops giving it work at 0.8
 MARK = 16  # random bytes by which a worker shows that it reaches our memory
-MOST_LOSSES = 20  # of workers in one pass, after which something is wrong with all of them
-LOOK_SECONDS = 1.0  # between two looks at whether a worker is still there, while it reads its rows
+MOST_LOSSES = 5  # of workers with the same rows in one pass, after which something is wrong with the work itself
+LOOK_SECONDS = 1.0  # between two looks at whether a worker is still there
 
 
 class ClusterBlocks:
@@ -65,18 +69,17 @@ class ClusterBlocks:
         together = -(-len(blocks) // (PARTS_PER_WORKER * len(workers)))
         groups = [blocks[some] for some in chunks(len(blocks), together)]
         self._parts = [Part(slice(group[0].start, group[-1].stop)) for group in groups]
-        self._losses = 0
         self._place(self._parts)
 
     def map(
         self, function: Callable[..., Partial], rows: Sequence[Array | None] = (), shared: Sequence[Any] = ()
     ) -> Iterator[tuple[slice, Partial]]:
-        self._losses = 0
         for part in self._parts:
+            part.losses = 0
             part.call(function, cut(rows, part.rows), shared)
         for part in self._parts:
             while (found := part.answer()) is None:
-                self._count_loss()
+                self._count_loss(part)
                 self._place([part])
                 part.call(function, cut(rows, part.rows), shared)
             yield part.rows, found
@@ -87,24 +90,26 @@ class ClusterBlocks:
     def _place(self, parts: Sequence[Part]) -> None:
         """Give parts to the workers that have the least, and wait until they have them."""
         while parts:
-            workers = self._cluster.await_workers()
-            room = room_of(self._cluster, workers)
-            taken: Counter[str] = Counter(dict.fromkeys(workers, 0))
+            room = await_room(self._cluster)
+            had: Counter[str] = Counter()
             for part in self._parts:
-                if part.worker in taken and part not in parts:
-                    taken[part.worker] += part.bytes(self._row_bytes)
+                if part not in parts:
+                    had[part.worker] += part.bytes(self._row_bytes)
+            new: Counter[str] = Counter()
             for part in parts:
-                part.worker = min(workers, key=lambda worker: taken[worker] / room[worker])
-                taken[part.worker] += part.bytes(self._row_bytes)
-                part.send(self._X, self._block_rows, taken[part.worker] <= room[part.worker], self._cluster)
+                size = part.bytes(self._row_bytes)
+                part.worker = min(room, key=lambda worker: (had[worker] + new[worker]) / (had[worker] + room[worker]))
+                new[part.worker] += size
+                part.send(self._X, self._block_rows, new[part.worker] <= room[part.worker], self._cluster)
             parts = [part for part in parts if not part.arrives(self._cluster)]
-            for _ in parts:
-                self._count_loss()
+            for part in parts:
+                self._count_loss(part)
 
-    def _count_loss(self) -> None:
-        self._losses += 1
-        if self._losses > MOST_LOSSES:
-            raise MccgrError(self._cluster.scheduler, f"{self._losses} workers were lost", "see their logs")
+    def _count_loss(self, part: Part) -> None:
+        part.losses += 1
+        if part.losses > MOST_LOSSES:
+            what = f"{part.losses} workers in a row were lost with the same rows"
+            raise MccgrError(self._cluster.scheduler, what, "there may be too little memory; see their logs")
 
 
 class Part:
@@ -113,8 +118,8 @@ class Part:
     def __init__(self, rows: slice) -> None:
         self.rows = rows
         self.worker = ""
+        self.losses = 0  # of workers that had them, in a pass
         self._future: Any = None  # of the held rows
-        self._held: Any = None
         self._call: Any = None
         self._client: Any = None
         self._lender: Lender | None = None  # if the worker is on this machine
@@ -128,25 +133,31 @@ class Part:
         if isinstance(X, StoredMatrix):
             rows = X.part(self.rows)
         else:  # there is no file that a worker could read
-            rows = self._client.scatter(row_view(X, self.rows), workers=[self.worker], direct=True, hash=False)
+            try:
+                rows = self._client.scatter(row_view(X, self.rows), workers=[self.worker], direct=True, hash=False)
+            except SENDING_LOSSES:
+                self._future = None
+                return
         how = {"workers": [self.worker], "actor": True, "pure": False}
         self._future = self._client.submit(HeldRows, rows, block_rows, in_memory, **how)
 
     def arrives(self, cluster: Cluster) -> bool:
-        """Wait until the worker has the rows; False if it is lost before."""
-        while True:
+        """Wait until the worker has the rows; False if it is lost before, or too full to begin."""
+        while self._future is not None:
             try:
-                self._held = self._future.result(timeout=LOOK_SECONDS)
+                self._future.result(timeout=LOOK_SECONDS)
             except TimeoutError:
-                if self.worker not in cluster.await_workers():
+                if self.worker not in room_of(cluster, cluster.await_workers()):
                     return False
             except MccgrError:
                 raise
-            except (Exception, CancelledError):  # by many names
+            except (Exception, asyncio.CancelledError):  # by many names; faults of the work itself are told by it
                 return False
             else:
                 self._lender = Lender() if self._is_near() else None
                 return True
+        time.sleep(LOOK_SECONDS)  # until the scheduler knows of it too
+        return False
 
     def _is_near(self) -> bool:
         """Whether the worker reaches our memory."""
@@ -154,31 +165,51 @@ class Part:
             return False
         mark = LentArray((MARK,), np.dtype(np.uint8))
         mark.array[:] = np.frombuffer(os.urandom(MARK), np.uint8)
-        try:
-            with self._client.as_current():
-                return bool(self._held.reads(mark.address).result() == mark.array.tobytes())
-        except (OSError, RuntimeError):  # lost, which is found later
-            return False
+        return bool(self._reply(self._ask("reads", mark.address)) == mark.array.tobytes())
 
     def call(self, function: Callable[..., Partial], rows: Sequence[Array | None], shared: Sequence[Any]) -> None:
-        given, room = (rows, []) if self._lender is None else (self._lender.lend(rows), self._lender.room())
-        try:
-            with self._client.as_current():
-                self._call = self._held.work(function, given, shared, room)
-        except RuntimeError:  # dask's word for a worker that is known to have gone
-            self._call = None
+        given: Sequence[Any] = rows
+        if self._lender is not None:
+            try:
+                given = self._lender.lend(rows)
+            except OSError:  # too many files
+                self._lender = None
+        room = [] if self._lender is None else self._lender.room()
+        self._call = self._ask("work", function, given, shared, room)
 
     def answer(self) -> Partial | None:
         """What the worker found; None if it was lost."""
-        call, self._call = self._call, None
-        if call is None:
-            return None
-        try:
-            reply = call.result()
-        except (OSError, RuntimeError):
+        reply = self._reply(self._call)
+        self._call = None
+        if reply is None:
             return None
         found: Partial = outcome(reply)
         return found if self._lender is None else found._replace(rows=self._lender.answered(found.rows))
+
+    def _ask(self, method: str, *given: Any) -> Any:
+        """Have the worker do something with its rows."""
+        asking = execute(self._client, self.worker, self._future.key, method, given)
+        return asyncio.run_coroutine_threadsafe(asking, self._client.loop.asyncio_loop)
+
+    def _reply(self, asked: Any) -> Any:
+        """To what it was asked; None if it is lost."""
+        while True:
+            try:
+                return asked.result(timeout=LOOK_SECONDS)
+            except (KeyError, *LOSSES):  # KeyError: a worker begun anew, which knows nothing of the rows
+                if asked.done() or self._future.status != "finished":
+                    return None
+
+
+async def execute(client: Client, worker: str, key: str, method: str, given: Sequence[Any]) -> Any:
+    """Call a method of the actor ``key``. Dask's own way would wait for ever if anything but the connection fails."""
+    from distributed.protocol import to_serialize
+
+    arguments = [to_serialize(one) for one in given]
+    reply = await client.rpc(worker).actor_execute(actor=key, function=method, args=arguments, kwargs={})
+    if reply["status"] != "OK":
+        raise reply["exception"]
+    return reply["result"]
 
 
 class HeldRows:
@@ -190,14 +221,20 @@ class HeldRows:
         worker = get_worker()
         threads = worker.state.nthreads
         self._source: MemoryBlocks | FileBlocks
+        self._borrowed: dict[Address, Array | None] = {}
+        self._fault = ""
+        where = f"worker {worker.address}"
         try:
             if isinstance(X, StoredMatrix) and not in_memory:
                 self._source = FileBlocks(X, block_rows, threads)
             else:
                 self._source = MemoryBlocks(X.load() if isinstance(X, StoredMatrix) else X, block_rows, threads)
         except MccgrError as fault:
-            remedy = "all workers must see the file under the same path"
-            raise DataError(f"worker {worker.address}", str(fault), remedy) from None
+            raise DataError(where, str(fault), "all workers must see the file under the same path") from None
+        except MemoryError:
+            raise MccgrError(where, "too little memory for its rows", "give it more, or start more of them") from None
+        except Exception:  # told when there is work: what is raised here is taken for the loss of the worker
+            self._fault = traceback.format_exc()
 
     def reads(self, address: Address) -> bytes:
         """What is in an array of the client's; nothing if it is on another machine."""
@@ -215,12 +252,15 @@ class HeldRows:
 
         Rows that are found are put where there is room for them, if it suits; then they are told by their addresses.
         """
+        if self._fault:
+            return False, self._fault
         try:
-            given = [borrowed(array) if isinstance(array, Address) else array for array in rows]
+            self._borrow([array for array in (*rows, *room) if isinstance(array, Address)])
+            given = [self._borrowed[array] if isinstance(array, Address) else array for array in rows]
             with threads_for_blocks():
                 found = self._source.map(function, given, shared)
                 first = next(found)
-                arrays = [borrowed(address) for address in room]
+                arrays = [self._borrowed[address] for address in room]
                 if [tail(array) for array in arrays] == [tail(array) for array in first[1].rows]:
                     sums = add_up(itertools.chain([first], found), [array for array in arrays if array is not None])
                     return True, Partial(tuple(sums), tuple(room))
@@ -230,24 +270,44 @@ class HeldRows:
         except Exception:
             return False, traceback.format_exc()
 
+    def _borrow(self, addresses: Sequence[Address]) -> None:
+        """Just these arrays: what is kept longer than its owner needs it is still in memory."""
+        known = self._borrowed
+        self._borrowed = {one: known[one] if one in known else borrowed(one) for one in addresses}
+        if any(array is None for array in self._borrowed.values()):
+            raise RuntimeError("the memory of mccgr is out of reach")
+
 
 def tail(array: Array | None) -> Any:
     """What the arrays of several blocks have in common."""
     return None if array is None else (array.shape[1:], array.dtype)
 
 
+def await_room(cluster: Cluster) -> dict[str, float]:
+    """As :func:`room_of`, of all workers that can begin something; after waiting for one if need be."""
+    deadline = time.monotonic() + WORKER_SECONDS
+    while not (room := room_of(cluster, cluster.await_workers())):
+        if time.monotonic() > deadline:
+            raise MccgrError(cluster.scheduler, "its workers are full and begin nothing", "give them more memory")
+        time.sleep(CHECK_SECONDS)
+    return room
+
+
 def room_of(cluster: Cluster, workers: Sequence[str]) -> dict[str, float]:
-    """Bytes for rows in the memory of each worker, of which several may share a machine."""
+    """Bytes for further rows in the memory of each worker that is not paused, of which several may share a machine."""
     here = Counter(urlsplit(worker).hostname for worker in workers)
     with cluster.reaching():
         found = cluster.client.run(memory_of_worker, workers=list(workers), on_error="return")
     return {
-        worker: max(1.0, HELD_SHARE * min(own, free / here[urlsplit(worker).hostname]))
+        worker: max(1.0, min(HELD_SHARE * limit - used, HELD_SHARE * free / here[urlsplit(worker).hostname]))
         for worker in workers
-        for own, free in (found[worker] if isinstance(found.get(worker), tuple) else (0.0, 0.0),)
+        if isinstance(found.get(worker), tuple)
+        for running, limit, used, free in (found[worker],)
+        if running
     }
 
 
-def memory_of_worker(dask_worker: Any = None) -> tuple[float, float]:
-    """Its own limit, and what is free on its machine."""
-    return float(dask_worker.memory_manager.memory_limit or np.inf), float(available())
+def memory_of_worker(dask_worker: Any = None) -> tuple[bool, float, float, float]:
+    """Whether it begins what it is given; its own limit, and what it uses of it; and what is free on its machine."""
+    limit = float(dask_worker.memory_manager.memory_limit or np.inf)
+    return dask_worker.status.name == "running", limit, float(dask_worker.monitor.get_process_memory()), available()

@@ -33,10 +33,12 @@ PROBE_SECONDS = 4.0  # until whoever listens at an address must have let us in
 CONNECT_SECONDS = 5.0  # until a scheduler must have answered; also, until one that has gone must be back
 SILENCE_SECONDS = 15.0  # without a sign of life, after which a machine counts as gone
 WORKER_SECONDS = 60.0  # until the first worker must be there
+STEADY_SECONDS = 3.0  # without another one, after which those that were waited for are all there
 CHECK_SECONDS = 0.2  # between two looks at whether a worker has come
 
 # What dask raises when it loses those that it talks to.
 LOSSES = (OSError, TimeoutError, asyncio.CancelledError, concurrent.futures.CancelledError)
+SENDING_LOSSES = (KeyError, ValueError, *LOSSES)  # and when it loses those that it sends data to
 
 
 @dataclass
@@ -47,15 +49,24 @@ class Cluster:
     client: Client
     on_note: OnNote
     _known: set[str] = field(default_factory=set)  # workers that have what they need
+    _refused: set[str] = field(default_factory=set)  # workers that came later, and do not
     _files: list[str] = field(default_factory=list)
 
     def workers(self) -> list[str]:
         """The addresses of the workers that are there now, each known to have the same mccgr and files."""
         with self.reaching():
             there = list(self.client.nthreads())
+        begun = bool(self._known)
         self._known &= set(there)
-        if new := [address for address in there if address not in self._known]:
-            self._known |= self._check(new)
+        if new := [address for address in there if address not in self._known | self._refused]:
+            faults = self._check(new)
+            for address, fault in faults.items():
+                if fault is not None and not begun:
+                    raise fault
+                if fault is not None:
+                    self._refused.add(address)
+                    self.on_note(f"{fault}; it is left out")
+            self._known |= {address for address, fault in faults.items() if fault is None}
         return [address for address in there if address in self._known]
 
     def require_files(self, paths: Sequence[str]) -> None:
@@ -64,19 +75,22 @@ class Cluster:
         self._known.clear()
 
     def await_workers(self) -> list[str]:
-        """The same, after waiting for the first if need be; for all of them if they were started here."""
+        """The same, after waiting if need be: for the first, and those that come with it; for all that we started."""
         here = local_processes(self.scheduler)
-        deadline = time.monotonic() + WORKER_SECONDS
-        noted = here is not None
-        while len(found := self.workers()) < (here or 1):
-            if time.monotonic() > deadline:
+        found = self.workers()
+        if len(found) >= (here or 1):
+            return found
+        if here is None:
+            self.on_note(f"waiting for workers at {self.scheduler}")
+        deadline, steady = time.monotonic() + WORKER_SECONDS, time.monotonic()
+        while len(found) < (here or 1) or (here is None and time.monotonic() < steady + STEADY_SECONDS):
+            if len(found) < (here or 1) and time.monotonic() > deadline:
                 what = f"{len(found) or 'no'} workers have come within {WORKER_SECONDS:.0f} seconds"
                 remedy = "give fewer" if here else f"start some with 'dask worker {self.scheduler}'"
                 raise MccgrError(self.scheduler, what, remedy)
-            if not noted:
-                self.on_note(f"waiting for workers at {self.scheduler}")
-            noted = True
             time.sleep(CHECK_SECONDS)
+            before, found = len(found), self.workers()
+            steady = steady if len(found) <= before else time.monotonic()
         return found
 
     @contextlib.contextmanager
@@ -105,22 +119,26 @@ class Cluster:
     def gone(self) -> MccgrError:
         return MccgrError(self.scheduler, "the scheduler has gone", "see its log, start it again, and run this again")
 
-    def _check(self, workers: list[str]) -> set[str]:
-        """Those that can work for us; others are refused, but for those that have gone again."""
-        found = self._ask(workers, importlib.metadata.version, PACKAGE)
-        remedy = f"install {PACKAGE}=={__version__} on all workers"
-        for address, version in found.items():
-            if isinstance(version, importlib.metadata.PackageNotFoundError):
-                raise MccgrError(f"worker {address}", "mccgr is not installed there", remedy)
-            if isinstance(version, str) and version != __version__:
-                what = f"has mccgr {version}, and this is {__version__}"
-                raise MccgrError(f"worker {address}", what, remedy)
-        for path in self._files:
-            for address, there in self._ask(workers, os.path.exists, path).items():
-                if there is False:
-                    remedy = "workers need the same files under the same paths as here"
-                    raise MccgrError(f"worker {address}", f"{path} is not there", remedy)
-        return {address for address, version in found.items() if isinstance(version, str)}
+    def _check(self, workers: list[str]) -> dict[str, MccgrError | None]:
+        """Whether each of them can work for us, or why not; those that have gone again are left out."""
+        versions = self._ask(workers, importlib.metadata.version, PACKAGE)
+        files = {path: self._ask(workers, os.path.exists, path) for path in self._files}
+        return {
+            address: self._fault(address, version, [path for path in files if files[path].get(address) is False])
+            for address, version in versions.items()
+            if isinstance(version, str | importlib.metadata.PackageNotFoundError)
+        }
+
+    def _fault(self, address: str, version: Any, missing: Sequence[str]) -> MccgrError | None:
+        where, remedy = f"worker {address}", f"install {PACKAGE}=={__version__} on all workers"
+        if not isinstance(version, str):
+            return MccgrError(where, "mccgr is not installed there", remedy)
+        if version != __version__:
+            return MccgrError(where, f"has mccgr {version}, and this is {__version__}", remedy)
+        if missing:
+            remedy = "workers need the same files under the same paths as here"
+            return MccgrError(where, f"{missing[0]} is not there", remedy)
+        return None
 
     def _ask(self, workers: list[str], function: Callable[..., Any], argument: str) -> dict[str, Any]:
         """What a function of the standard library, which any worker has, says on each; or the error."""

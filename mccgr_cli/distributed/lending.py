@@ -9,14 +9,11 @@ import contextlib
 import mmap
 import os
 from collections.abc import Sequence
-from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from mccgr_cli.blocks import Array
-
-KEPT = 64  # arrays of others that a process remembers
 
 
 class Address(NamedTuple):
@@ -32,6 +29,8 @@ class Address(NamedTuple):
 class LentArray:
     """An array of ours that others may use: ``array`` here, ``address`` for them."""
 
+    _handle: int | None = None
+
     def __init__(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
         self._handle = os.memfd_create("mccgr")
         os.ftruncate(self._handle, max(1, int(np.prod(shape)) * dtype.itemsize))
@@ -39,7 +38,11 @@ class LentArray:
         self.address = Address(os.getpid(), self._handle, os.fstat(self._handle).st_ino, shape, dtype.str)
 
     def __del__(self) -> None:
-        os.close(self._handle)
+        if self._handle is not None:
+            os.close(self._handle)
+
+    def suits(self, array: Array) -> bool:
+        return (self.array.shape, self.array.dtype) == (array.shape, array.dtype)
 
 
 def mapped(handle: int, shape: tuple[int, ...], dtype: Any) -> Array:
@@ -47,7 +50,6 @@ def mapped(handle: int, shape: tuple[int, ...], dtype: Any) -> Array:
     return np.frombuffer(memory, dtype, count=int(np.prod(shape))).reshape(shape)
 
 
-@lru_cache(KEPT)
 def borrowed(address: Address) -> Array | None:
     """The array of another process; None if it cannot be reached from here."""
     with contextlib.suppress(OSError):
@@ -70,9 +72,8 @@ class Lender:
     def lend(self, arrays: Sequence[Array | None]) -> list[Address | None]:
         """Copies of these."""
         given = [array for array in arrays if array is not None]
-        if not suit(self._there, given):
-            self._there = [LentArray(array.shape, array.dtype) for array in given]
-        for lent, array in zip(self._there, given, strict=True):
+        fit(self._there, given)
+        for lent, array in zip(self._there, given, strict=False):
             lent.array[...] = array
         addresses = iter(lent.address for lent in self._there)
         return [None if array is None else next(addresses) for array in arrays]
@@ -86,10 +87,17 @@ class Lender:
         if rows and isinstance(rows[0], Address):
             return tuple(lent.array for lent in self._back)
         arrays = tuple(row for row in rows if isinstance(row, np.ndarray))
-        if arrays and object not in [array.dtype for array in arrays] and not suit(self._back, arrays):
-            self._back = [LentArray(array.shape, array.dtype) for array in arrays]
+        if arrays and object not in [array.dtype for array in arrays]:
+            with contextlib.suppress(OSError):  # too many files: then the next answer is sent too
+                fit(self._back, arrays)
+                del self._back[len(arrays) :]
         return arrays
 
 
-def suit(lent: Sequence[LentArray], arrays: Sequence[Array]) -> bool:
-    return [(one.array.shape, one.array.dtype) for one in lent] == [(array.shape, array.dtype) for array in arrays]
+def fit(lent: list[LentArray], arrays: Sequence[Array]) -> None:
+    """Let the first of those that are lent suit the arrays; the rest may suit others again."""
+    for place, array in enumerate(arrays):
+        if place == len(lent):
+            lent.append(LentArray(array.shape, array.dtype))
+        elif not lent[place].suits(array):
+            lent[place] = LentArray(array.shape, array.dtype)

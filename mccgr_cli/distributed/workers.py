@@ -13,14 +13,14 @@ import itertools
 import queue
 import time
 import uuid
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence, Sized
 from dataclasses import dataclass
 from enum import Enum, auto
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from mccgr_cli.distributed.connection import LOSSES, Cluster
+from mccgr_cli.distributed.connection import SENDING_LOSSES, Cluster
 from mccgr_cli.errors import MccgrError
 from mccgr_cli.workers import AHEAD, Item, Result, attempt, in_order, outcome, take
 
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from distributed import Future
 
 LOOK_SECONDS = 0.5  # between two looks at which workers there are
+MOST_DEATHS = 3  # of workers with an item, which may have gone for reasons of their own
 LOSSES_IN_A_ROW = 10  # of what is shared, with nothing done between them
 
 
@@ -63,7 +64,7 @@ class ClusterWorkers:
         desk = Desk(self.cluster, function, tuple(shared))
         coming = enumerate(items)
         again: deque[tuple[int, Item]] = deque()
-        suspects: set[int] = set()  # a worker died with these, perhaps not of them
+        deaths: Counter[int] = Counter()  # of workers that had an item, perhaps not of it
         try:
             while True:
                 there = desk.look()
@@ -75,14 +76,13 @@ class ClusterWorkers:
                 if not desk.busy:
                     return
                 for fate, (number, item), reply in desk.news():
+                    deaths[number] += fate is Fate.DEATH
                     if fate is Fate.DONE:
                         yield number, outcome(reply)
-                    elif fate is Fate.GIVEN_BACK or number not in suspects:
+                    elif deaths[number] < MOST_DEATHS:
                         again.append((number, item))
                     else:
                         yield number, lost
-                    if fate is Fate.DEATH:
-                        suspects.add(number)
         finally:
             desk.clear()
 
@@ -146,7 +146,7 @@ class Desk:
             if self._losses:  # some clusters let nobody but their scheduler be reached from outside
                 self.cluster.client.direct_to_workers = False
             self._losses += 1
-            with contextlib.suppress(KeyError, ValueError, *LOSSES), self.cluster.reaching():
+            with contextlib.suppress(*SENDING_LOSSES), self.cluster.reaching():
                 self._sent = self.cluster.client.scatter([self.shared], broadcast=True, hash=False)[0]
         return self._sent
 
