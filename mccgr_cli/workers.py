@@ -195,8 +195,8 @@ class Worker:
         self.process.join()
 
 
-def cannot_start(why: str) -> MccgrError:
-    return MccgrError("worker processes", f"cannot be started: {why}", "give fewer --jobs; 0 does without any")
+def cannot_start(why: str, remedy: str = "give fewer --jobs; 0 does without any") -> MccgrError:
+    return MccgrError("worker processes", f"cannot be started: {why}", remedy)
 
 
 def outcome(reply: tuple[bool, Any]) -> Any:

@@ -104,7 +104,7 @@ def test_no_product_is_off_by_more_than_its_bound(name, dtype):
     everyone = np.arange(len(X))
     off = np.abs(compared.of(everyone) - true)
     np.fill_diagonal(off, 0)
-    bound = np.array([compared.error(everyone, half) for half in np.maximum(true, 0).astype(float).T]).T
+    bound = np.array([compared.bound(compared.halves, half) for half in np.maximum(true, 0).astype(float).T]).T
     assert (off <= bound).all()
 
 

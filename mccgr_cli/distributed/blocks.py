@@ -85,7 +85,7 @@ class ClusterBlocks:
             yield part.rows, found
 
     def take(self, where: slice) -> Matrix:
-        return FileBlocks(self._X).take(where) if isinstance(self._X, StoredMatrix) else row_view(self._X, where)
+        return self._X.part(where).load() if isinstance(self._X, StoredMatrix) else row_view(self._X, where)
 
     def _place(self, parts: Sequence[Part]) -> None:
         """Give parts to the workers that have the least, and wait until they have them."""

@@ -9,9 +9,8 @@ import signal
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from mccgr_cli.errors import MccgrError
 from mccgr_cli.interrupts import INTERRUPTS, postponed_interrupts
-from mccgr_cli.workers import interrupts_kept_from_children, usable_cores
+from mccgr_cli.workers import cannot_start, interrupts_kept_from_children, usable_cores
 
 if TYPE_CHECKING:
     from distributed import LocalCluster
@@ -44,7 +43,7 @@ def started_here(number: int) -> Iterator[LocalCluster]:
                 preload=["mccgr_cli.distributed.preload"],
             )
     except OSError as fault:
-        raise cannot_start((fault.strerror or str(fault)).lower()) from None
+        raise cannot_start((fault.strerror or str(fault)).lower(), "give fewer") from None
     try:
         cluster.scale(number)
         yield cluster
@@ -64,10 +63,6 @@ def quiet_tracker() -> Iterator[None]:
             del os.environ["PYTHONWARNINGS"]
         else:
             os.environ["PYTHONWARNINGS"] = before
-
-
-def cannot_start(why: str) -> MccgrError:
-    return MccgrError("worker processes", f"cannot be started: {why}", "give fewer")
 
 
 def end(cluster: LocalCluster) -> None:

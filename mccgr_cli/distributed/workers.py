@@ -17,7 +17,6 @@ from collections import Counter, deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence, Sized
 from dataclasses import dataclass
 from enum import Enum, auto
-from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from mccgr_cli.distributed.connection import SENDING_LOSSES, Cluster
@@ -37,14 +36,6 @@ class ClusterWorkers:
 
     def __init__(self, cluster: Cluster) -> None:
         self.cluster = cluster
-
-    def __enter__(self) -> ClusterWorkers:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, fault: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        """The cluster is left by whoever joined it."""
 
     def map(
         self, function: Callable[..., Result], items: Iterable[Item], shared: Sequence[Any], lost: Result

@@ -61,12 +61,8 @@ class ProductDistances:
         own[long] = np.inf
         return samples, own
 
-    def error(self, index: Array, half: Array) -> Array:
-        """How far off the products of the samples ``index`` may be with any other that is nearer than ``half``."""
-        return self.bound(self.halves[index], half)
-
     def bound(self, own: Array, half: Array) -> Array:
-        """The same, of samples with h ``own``."""
+        """How far off the products of samples with h ``own`` may be with any other that is nearer than ``half``."""
         other = (np.sqrt(own) + np.sqrt(half)) ** 2  # the largest h so near
         lost = 8 * self.samples.shape[1] * float(np.finfo(self.samples.dtype).tiny)  # what is too small for a number
         bound: Array = self.rounding * (own + other) + lost

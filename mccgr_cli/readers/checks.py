@@ -118,14 +118,14 @@ def cell_value(cell: Any, where: str) -> Any:
 # Values
 
 
-def check_values(source: MemoryBlocks | FileBlocks, where: str, first_row: int = 0) -> float:
+def check_values(source: MemoryBlocks | FileBlocks, where: str) -> float:
     """Refuse what NMF cannot factorize; the largest value. Copies nothing if all is well."""
     n, d = source.shape
     if n == 0 or d == 0:
         raise DataError(where, f"empty matrix ({n} x {d})", "NMF needs samples and features")
     least, largest = np.transpose([found for _, found in source.map(extremes)])
     if not (least.min() >= 0 and largest.max() < np.inf):  # also true of NaN
-        raise value_fault(source, where, first_row)
+        raise value_fault(source, where)
     if largest.max() == 0:
         raise DataError(where, "all values are zero", "there is nothing to factorize")
     check_scale(float(largest.max()), source.dtype, where)
@@ -156,10 +156,10 @@ VALUE_FAULTS: tuple[tuple[Callable[[Array], Array], str, str, str], ...] = (
 )
 
 
-def value_fault(source: MemoryBlocks | FileBlocks, where: str, first_row: int) -> DataError:
+def value_fault(source: MemoryBlocks | FileBlocks, where: str) -> DataError:
     """Count the worst kind of fault and name the place of the first."""
     for is_fault, one, several, remedy in VALUE_FAULTS:
-        found = [(first_row + rows.start, *faults) for rows, faults in source.map(block_faults, shared=(is_fault,))]
+        found = [(rows.start, *faults) for rows, faults in source.map(block_faults, shared=(is_fault,))]
         count = sum(number for _, number, _ in found)
         if count:
             start, (row, rest) = next((start, place) for start, number, place in found if number)
