@@ -240,18 +240,24 @@ def test_what_a_worker_cannot_read_is_told(cluster, tmp_path):
         sweep(source, block_times, shared=(Unreadable(),))
 
 
-def spoil(load):
-    StoredMatrix.load = load
+def spoil():
+    StoredMatrix.unspoilt = StoredMatrix.load
+    StoredMatrix.load = fail
+
+
+def mend():
+    StoredMatrix.load = StoredMatrix.unspoilt
 
 
 def test_a_fault_of_ours_is_no_loss_of_a_worker(cluster, tmp_path):
     matrix = stored(write_dense(tmp_path / "X.h5", samples()))
-    cluster.client.run(spoil, fail)
+    cluster.client.run(spoil)
     try:
         with pytest.raises(RuntimeError, match=r"(?s)in a worker process:.*ZeroDivisionError: as it must"):
             moments(ClusterBlocks(matrix, cluster))
     finally:
-        cluster.client.run(spoil, StoredMatrix.load)
+        cluster.client.run(mend)
+    assert moments(ClusterBlocks(matrix, cluster)).mean == pytest.approx(samples().mean())
 
 
 @pytest.mark.parametrize("make", ["dense", "sent"])
