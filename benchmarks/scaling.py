@@ -24,18 +24,21 @@ import numpy as np
 from benchmarks.outofcore import read_by_rows
 from benchmarks.problems import random_graph
 from benchmarks.timing import machine, seconds, table, threads
+from mccgr_cli import blocks
 from mccgr_cli.blocks import Array, BlockSource, Matrix, MemoryBlocks, Partial, moments, sweep, threads_for_blocks
 from mccgr_cli.distributed import blocks as distributed
 from mccgr_cli.distributed.blocks import ClusterBlocks
 from mccgr_cli.distributed.connection import Cluster, joined
+from mccgr_cli.memory import Room, in_words
 from mccgr_cli.methods.base import GraphTerm
 from mccgr_cli.outofcore import FileBlocks
 from mccgr_cli.readers import load
-from mccgr_cli.settings import Settings, by_preset
+from mccgr_cli.settings import GraphSettings, Settings, by_preset
 from mccgr_cli.solver import make_update
 from mccgr_cli.stages import prepare
 
 K, NEIGHBORS, BYTES = 10, 5, 8
+NODE_CORES = 32  # of the cluster that predictions are about
 STEPS = 6
 
 
@@ -186,20 +189,22 @@ def main(arguments: list[str] | None = None) -> None:
 
 
 def predictions(here: Rates) -> str:
-    """For d = 1000, k = 10: nodes of 32 such cores that read 1 GB/s each, and 10 Gbit/s at the client."""
+    """For d = 1000, k = 10: nodes with disks that read 1 GB/s each, and 10 Gbit/s at the client."""
     far = Rates(here.operations, 1e9, 1.25e9, here.gathering)
+    room = Room(np.inf, False, Settings(k=K), GraphSettings())
     rows = []
     for samples, nodes in ((10**7, 4), (10**8, 32), (10**9, 256)):
         size = Size(samples, 1000)
-        work = size.operations / far.operations / (32 * nodes)
+        work = size.operations / far.operations / (NODE_CORES * nodes)
         sent, graph = size.sent_bytes / far.sending, size.graph_values / far.gathering
         reading = size.matrix_bytes / far.reading / nodes
-        cells = (work, sent, graph, work + sent + graph, max(work, reading) + sent + graph)
-        rows.append(
-            [f"{samples:.0e}", f"{size.matrix_bytes / 1e12:.2g} TB", nodes, *(f"{cell:.2g} s" for cell in cells)]
-        )
-    columns = ("samples", "X", "nodes", "products", "W to and fro", "graph", "iteration", "iteration, X on disk")
-    return table(columns, rows)
+        from_disk = max(work + reading / NODE_CORES, reading)
+        cells = (work, sent, graph, work + sent + graph, from_disk + sent + graph)
+        memory = in_words(room.needed(blocks.Size(size.samples, size.features, BYTES)))
+        times = (f"{cell:.2g} s" for cell in cells)
+        rows.append([f"{samples:.0e}", in_words(size.matrix_bytes), nodes, *times, memory])
+    columns = ("products", "W to and fro", "graph", "iteration", "iteration, X on disk", "memory of mccgr itself")
+    return table(("samples", "X", "nodes", *columns), rows)
 
 
 if __name__ == "__main__":
