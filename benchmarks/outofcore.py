@@ -58,7 +58,7 @@ def read_by_rows(path: Path) -> None:
     """All rows into a buffer, as a pass does, with nothing done to them."""
     with h5py.File(path, rdcc_nbytes=0) as file:
         X = file["X"]
-        buffer = np.empty((32 * CHUNK_ROWS, FEATURES))
+        buffer = np.empty((32 * CHUNK_ROWS, X.shape[1]))
         for start in range(0, len(X), len(buffer)):
             rows = min(len(buffer), len(X) - start)
             X.read_direct(buffer[:rows], np.s_[start : start + rows])

@@ -11,19 +11,20 @@ from __future__ import annotations
 import argparse
 import statistics
 import tempfile
-import time
 from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import h5py
 import numpy as np
 
+from benchmarks.neighbours import mixture
 from benchmarks.outofcore import read_by_rows
 from benchmarks.problems import random_graph
-from benchmarks.timing import machine, seconds, table, threads
+from benchmarks.timing import in_turn, machine, seconds, table, threads
 from mccgr_cli import blocks
 from mccgr_cli.blocks import Array, BlockSource, Matrix, MemoryBlocks, Partial, moments, sweep, threads_for_blocks
 from mccgr_cli.distributed import blocks as distributed
@@ -31,6 +32,7 @@ from mccgr_cli.distributed.blocks import ClusterBlocks
 from mccgr_cli.distributed.connection import Cluster, joined
 from mccgr_cli.memory import Room, in_words
 from mccgr_cli.methods.base import GraphTerm
+from mccgr_cli.neighbours import nearest
 from mccgr_cli.outofcore import FileBlocks
 from mccgr_cli.readers import load
 from mccgr_cli.settings import GraphSettings, Settings, by_preset
@@ -38,8 +40,9 @@ from mccgr_cli.solver import make_update
 from mccgr_cli.stages import prepare
 
 K, NEIGHBORS, BYTES = 10, 5, 8
+SEARCHED = 200_000  # samples, by an index whose time grows as n^1.5
 NODE_CORES = 32  # of the cluster that predictions are about
-STEPS = 6
+STEPS, ROUNDS = 6, 5
 
 
 @dataclass(frozen=True)
@@ -77,6 +80,7 @@ class Rates:
     reading: float  # bytes a second
     sending: float  # bytes a second, to all workers and back
     gathering: float  # values a second, by the client
+    searching: float  # seconds for neighbours of SEARCHED samples, by one core
 
     def seconds(self, size: Size, cores: int, where: str) -> float:
         """An iteration: what is read is read while the cores work; what is sent is sent before or after."""
@@ -129,11 +133,14 @@ def rates(source: Any, path: Path, size: Size, cluster: Cluster, graph: Any) -> 
         sending = statistics.median(seconds(lambda: sweep(far, echo, rows, into=(W,))) for _ in range(STEPS))
     read_by_rows(path)
     reading = min(seconds(lambda: read_by_rows(path)) for _ in range(3))
+    places = mixture(SEARCHED, GraphSettings().axes_for(size.k))
+    searching = seconds(lambda: nearest(places, NEIGHBORS, "euclidean", "approximate"))
     return Rates(
         size.operations / work / threads(),
         size.matrix_bytes / reading,
         size.sent_bytes / sending,
         size.graph_values / gathering,
+        searching * threads(),
     )
 
 
@@ -148,49 +155,53 @@ def over_the_network() -> Iterator[None]:
         distributed.Part._is_near = near  # type: ignore[method-assign]
 
 
+def measure(path: Path, size: Size, found: Rates | None) -> tuple[dict[str, float], Rates]:
+    """Seconds of an iteration, by where X is; and the rates of this machine, unless they are known."""
+    source = make(path, size)
+    graph = random_graph(size.samples, NEIGHBORS)
+    sources: dict[str, BlockSource] = {"memory": MemoryBlocks(source.load()), "file": FileBlocks(source)}
+    with ExitStack() as stack:
+        for number in (1, 2):
+            cluster = stack.enter_context(joined(f"local:{number}"))
+            plural = "" if number == 1 else "s"
+            sources[f"{number} worker{plural}, shared memory"] = ClusterBlocks(source, cluster)
+            with over_the_network():
+                sources[f"{number} worker{plural}"] = ClusterBlocks(source, cluster)
+                found = found or (rates(source, path, size, cluster, graph) if number > 1 else None)
+        ways = {where: partial(iteration, one, size, graph) for where, one in sources.items()}
+        assert found is not None
+        return in_turn(ways, ROUNDS), found
+
+
 def main(arguments: list[str] | None = None) -> None:
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("--folder", type=Path)
     given = options.parse_args(arguments)
     print(machine(), flush=True)
+    rows: list[list[object]] = []
+    found: Rates | None = None
     with tempfile.TemporaryDirectory(dir=given.folder) as folder:
-        path = Path(folder) / "X.h5"
-        rows: list[list[object]] = []
-        found: Rates | None = None
         for size in (Size(200_000, 500), Size(100_000, 1000), Size(400_000, 250), Size(400_000, 500)):
-            source = make(path, size)
-            graph = random_graph(size.samples, NEIGHBORS)
-            measured: dict[tuple[str, int], float] = {}
-            measured["memory", threads()] = iteration(MemoryBlocks(source.load()), size, graph)
-            measured["file", threads()] = iteration(FileBlocks(source), size, graph)
-            for number in (1, 2):
-                with joined(f"local:{number}") as cluster:
-                    measured["workers, shared memory", number] = iteration(ClusterBlocks(source, cluster), size, graph)
-                    with over_the_network():
-                        measured["workers", number] = iteration(ClusterBlocks(source, cluster), size, graph)
-                        if found is None and number == 2:
-                            found = rates(source, path, size, cluster, graph)
-            assert found is not None
-            for (where, cores), taken in measured.items():
-                model = found.seconds(size, cores, "memory" if "shared" in where else where)
-                what = f"{size.samples:,} x {size.features}"
-                beside = taken / measured["memory", threads()]
-                figures = f"{1000 * taken:.0f}", f"{beside:.2f}", f"{1000 * model:.0f}", f"{taken / model:.2f}"
-                rows.append([what, where, cores, *figures])
-            path.unlink()
-            time.sleep(1)
-        assert found is not None
-        print(
-            f"\none core {found.operations / 1e9:.1f} GFLOP/s in a pass, reading {found.reading / 1e9:.1f} GB/s, "
-            f"to workers and back {found.sending / 1e9:.1f} GB/s, graph {found.gathering / 1e9:.2f} billion values/s\n"
-        )
-        print(table(("X", "where", "cores", "ms measured", "of memory's", "ms by the model", "measured / model"), rows))
-        print("\n" + predictions(found))
+            measured, found = measure(Path(folder) / "X.h5", size, found)
+            for where, taken in measured.items():
+                kind = where if where in ("memory", "file") else "memory" if "shared" in where else "workers"
+                model = found.seconds(size, threads(), kind)
+                figures = 1000 * taken, taken / measured["memory"], 1000 * model, taken / model
+                shown = (f"{figure:.0f}" if figure > 10 else f"{figure:.2f}" for figure in figures)
+                rows.append([f"{size.samples:,} x {size.features}", where, *shown])
+    assert found is not None
+    print(
+        f"\none core {found.operations / 1e9:.1f} GFLOP/s in a pass, reading {found.reading / 1e9:.1f} GB/s, "
+        f"to workers and back {found.sending / 1e9:.1f} GB/s, graph {found.gathering / 1e9:.2f} billion values/s, "
+        f"neighbours of {SEARCHED:,} samples {found.searching:.0f} s on one core\n"
+    )
+    print(table(("X", "where", "ms", "of memory's", "ms by the model", "measured / model"), rows))
+    print("\n" + predictions(found))
 
 
 def predictions(here: Rates) -> str:
-    """For d = 1000, k = 10: nodes with disks that read 1 GB/s each, and 10 Gbit/s at the client."""
-    far = Rates(here.operations, 1e9, 1.25e9, here.gathering)
+    """For d = 1000, k = 10: nodes, of which the client is one, disks of 1 GB/s each, 10 Gbit/s between them."""
+    far = replace(here, reading=1e9, sending=1.25e9)
     room = Room(np.inf, False, Settings(k=K), GraphSettings())
     rows = []
     for samples, nodes in ((10**7, 4), (10**8, 32), (10**9, 256)):
@@ -200,10 +211,11 @@ def predictions(here: Rates) -> str:
         reading = size.matrix_bytes / far.reading / nodes
         from_disk = max(work + reading / NODE_CORES, reading)
         cells = (work, sent, graph, work + sent + graph, from_disk + sent + graph)
+        hours = far.searching * (samples / SEARCHED) ** 1.5 / NODE_CORES / 3600
         memory = in_words(room.needed(blocks.Size(size.samples, size.features, BYTES)))
         times = (f"{cell:.2g} s" for cell in cells)
-        rows.append([f"{samples:.0e}", in_words(size.matrix_bytes), nodes, *times, memory])
-    columns = ("products", "W to and fro", "graph", "iteration", "iteration, X on disk", "memory of mccgr itself")
+        rows.append([f"{samples:.0e}", in_words(size.matrix_bytes), nodes, *times, f"{hours:.2g} h", memory])
+    columns = ("products", "W to and fro", "graph", "iteration", "iteration, X on disk", "neighbours before", "memory")
     return table(("samples", "X", "nodes", *columns), rows)
 
 
