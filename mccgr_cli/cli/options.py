@@ -313,7 +313,7 @@ memory = click.option(
     type=Bytes(),
     metavar="SIZE",
     help="Use about so much, as 500MB or 4GB: a larger MATRIX stays in its file, if that is HDF5 by rows, and is read "
-    "once for every iteration.  [default: what is free]",
+    "there as often as it is needed, once for every iteration.  [default: what is free]",
 )
 
 scheduler = click.option(
