@@ -394,6 +394,9 @@ def test_it_is_the_precision_asked_for_that_must_fit(mccgr, large):
     assert "stays in its file" not in halved.stderr
     assert "stays in its file" in factorize_with(mccgr, large, "--memory", "15MB").stderr
     np.testing.assert_array_equal(halved.W, factorize_with(mccgr, large, "--dtype", "float32").W)
+    single = write_dense(large.with_name("single.h5"), planted(6000, 240)[0].astype("f4"))
+    assert "stays in its file" not in factorize_with(mccgr, single, "--memory", "15MB").stderr
+    assert "stays in its file" in factorize_with(mccgr, single, "--memory", "15MB", "--dtype", "float64").stderr
 
 
 def test_neighbours_among_the_rows_themselves_take_a_copy_of_x():
@@ -403,6 +406,9 @@ def test_neighbours_among_the_rows_themselves_take_a_copy_of_x():
     size = memory.Size(10**5, 1000, 8)
     assert not room(axes=10).stays(size)
     assert room(axes=0).stays(size)
+    smaller = memory.Size(62_000, 1000, 8)
+    assert not room(axes=0).stays(smaller)
+    assert room(axes=0, metric="cosine").stays(smaller)
 
 
 def test_what_is_not_hdf5_is_in_memory_and_that_is_said(mccgr, tmp_path):
