@@ -28,6 +28,8 @@ from mccgr_cli.errors import MccgrError, ParameterError
 psutil = pytest.importorskip("psutil")
 pytest.importorskip("distributed")
 
+import dask  # noqa: E402
+
 from mccgr_cli.distributed.connection import Cluster, joined  # noqa: E402
 from mccgr_cli.distributed.workers import ClusterWorkers  # noqa: E402
 
@@ -294,6 +296,30 @@ def scheduler(tmp_path):
 
 def a_worker(address):
     return started("dask_worker", address, "--nthreads", 1, "--no-dashboard", "--no-nanny")
+
+
+@pytest.mark.slow
+def test_a_worker_that_dies_again_and_again_is_begun_anew(monkeypatch):
+    """LocalCluster gives up those that are away when it looks, some time after they were lost."""
+    monkeypatch.setattr(connection, "WORKER_SECONDS", 15)
+    with dask.config.set({"distributed.deploy.lost-worker-timeout": "50ms"}), joined("local:1") as cluster:
+        for _ in range(2):
+            before = cluster.await_workers()
+            cluster.client.run(os.kill, cluster.client.run(os.getpid)[before[0]], signal.SIGKILL, on_error="return")
+            deadline = time.monotonic() + PROMPT
+            while before[0] in cluster.workers() and time.monotonic() < deadline:
+                time.sleep(0.05)
+            assert cluster.await_workers() != before
+
+
+def test_some_workers_are_better_than_none(cluster, monkeypatch):
+    monkeypatch.setattr(connection, "WORKER_SECONDS", 0.3)
+    notes = []
+    two = cluster.await_workers()
+    three = Cluster("local:3", cluster.client, notes.append)
+    for _ in range(2):  # and are not waited for again
+        assert three.await_workers() == two
+    assert notes == ["local:3: 2 workers have come within 0 seconds; going on with them"]
 
 
 @pytest.mark.slow

@@ -34,6 +34,7 @@ CONNECT_SECONDS = 5.0  # until a scheduler must have answered; also, until one t
 SILENCE_SECONDS = 15.0  # without a sign of life, after which a machine counts as gone
 WORKER_SECONDS = 60.0  # until the first worker must be there
 STEADY_SECONDS = 3.0  # without another one, after which those that were waited for are all there
+NEVER_SECONDS = 10**7
 CHECK_SECONDS = 0.2  # between two looks at whether a worker has come
 
 # What dask raises when it loses those that it talks to.
@@ -51,6 +52,10 @@ class Cluster:
     _known: set[str] = field(default_factory=set)  # workers that have what they need
     _refused: set[str] = field(default_factory=set)  # workers that came later, and do not
     _files: list[str] = field(default_factory=list)
+    _wanted: int = 1  # workers that are waited for
+
+    def __post_init__(self) -> None:
+        self._wanted = local_processes(self.scheduler) or 1
 
     def workers(self) -> list[str]:
         """The addresses of the workers that are there now, each known to have the same mccgr and files."""
@@ -76,18 +81,21 @@ class Cluster:
 
     def await_workers(self) -> list[str]:
         """The same, after waiting if need be: for the first, and those that come with it; for all that we started."""
-        here = local_processes(self.scheduler)
-        found = self.workers()
-        if len(found) >= (here or 1):
+        wanted, here = self._wanted, local_processes(self.scheduler) is not None
+        if len(found := self.workers()) >= wanted:
             return found
-        if here is None:
+        if not here:
             self.on_note(f"waiting for workers at {self.scheduler}")
         deadline, steady = time.monotonic() + WORKER_SECONDS, time.monotonic()
-        while len(found) < (here or 1) or (here is None and time.monotonic() < steady + STEADY_SECONDS):
-            if len(found) < (here or 1) and time.monotonic() > deadline:
+        while len(found) < wanted or (not here and time.monotonic() < steady + STEADY_SECONDS):
+            if len(found) < wanted and time.monotonic() > deadline:
                 what = f"{len(found) or 'no'} workers have come within {WORKER_SECONDS:.0f} seconds"
-                remedy = "give fewer" if here else f"start some with 'dask worker {self.scheduler}'"
-                raise MccgrError(self.scheduler, what, remedy)
+                if not found:
+                    remedy = "give fewer" if here else f"start some with 'dask worker {self.scheduler}'"
+                    raise MccgrError(self.scheduler, what, remedy)
+                self.on_note(f"{self.scheduler}: {what}; going on with them")
+                self._wanted = len(found)
+                break
             time.sleep(CHECK_SECONDS)
             before, found = len(found), self.workers()
             steady = steady if len(found) <= before else time.monotonic()
@@ -186,6 +194,8 @@ def settings() -> Iterator[None]:
         "distributed.comm.timeouts.connect": f"{CONNECT_SECONDS}s",
         "distributed.comm.timeouts.tcp": f"{SILENCE_SECONDS}s",
         "distributed.comm.retry.count": 0,
+        # LocalCluster would otherwise give a worker up for good that is just being begun anew when it looks.
+        "distributed.deploy.lost-worker-timeout": f"{NEVER_SECONDS}s",
     }
     with dask.config.set(ours):
         yield
