@@ -19,8 +19,8 @@ from mccgr_cli.errors import DataError, ParameterError, one_line
 from mccgr_cli.graph import build_graph, explained, parts
 from mccgr_cli.methods import METHODS
 from mccgr_cli.neighbours import Search, check_search
-from mccgr_cli.normalize import normalize, transformed
-from mccgr_cli.outofcore import FileBlocks
+from mccgr_cli.normalize import Transformed, normalize
+from mccgr_cli.outofcore import blocks_of
 from mccgr_cli.readers import Loaded
 from mccgr_cli.readers.checks import check_scale
 from mccgr_cli.settings import HISTORY, NORMALIZATIONS, Description, GraphSettings, Learning, Settings
@@ -248,10 +248,10 @@ def transform_matrix(factors: Loaded, matrix: Loaded) -> Contents:
     names = matrix.contents.names()
     X = prepare(matrix, how)
     order = order_of_features(X.shape[1], names, factors, matrix.name)
-    source = FileBlocks(X) if isinstance(X, StoredMatrix) else X
+    source: BlockSource = blocks_of(X)
     if order is not None:
-        source = transformed(source, columns_of, order)
-    W = transform(as_source(source), learnt["H"], learnt["rho"], method)
+        source = Transformed(source, columns_of, order)
+    W = transform(source, learnt["H"], learnt["rho"], method)
     carried = {name: learnt[name] for name in (*FACTORS, "feature_names") if name != "W" and name in learnt}
     return Contents("factors", {"W": W, **names, **carried}, dict(learnt.attributes))
 

@@ -299,7 +299,7 @@ def full(dask_worker=None):
 
 
 def nearly_full(dask_worker=None):
-    return True, 1e9, 0.6e9 - 100_000, 1e9
+    return True, 1e9, 0.6e9 - 200_000, 1e9
 
 
 def test_rows_are_held_only_as_long_as_there_is_room(cluster, tmp_path, monkeypatch):
@@ -310,7 +310,7 @@ def test_rows_are_held_only_as_long_as_there_is_room(cluster, tmp_path, monkeypa
     path = write_dense(tmp_path / "X.h5", samples())
     monkeypatch.setattr(blocks, "memory_of_worker", nearly_full)
     source = ClusterBlocks(stored(path), cluster)
-    assert sources(cluster) == {"FileBlocks"}
+    assert sources(cluster) == {"MemoryBlocks", "FileBlocks"}
     assert moments(source).mean == pytest.approx(samples().mean())
 
 

@@ -37,8 +37,8 @@ def command(source: str, transpose: bool, label_key: str | None, style: str) -> 
     from mccgr_cli.container import SCHEMA
     from mccgr_cli.readers import load
 
-    stays = None if transpose else lambda size: True  # one look at each row does
-    loaded = load(source, kinds=tuple(SCHEMA), transpose=transpose, label_key=label_key, stays=stays)
+    kinds = tuple(SCHEMA)
+    loaded = load(source, kinds=kinds, transpose=transpose, label_key=label_key, stays=lambda size: True)
     contents = loaded.contents
     facts = {
         "file": loaded.name,
