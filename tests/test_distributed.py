@@ -301,7 +301,7 @@ def a_worker(address):
 @pytest.mark.slow
 def test_a_worker_that_dies_again_and_again_is_begun_anew(monkeypatch):
     """LocalCluster gives up those that are away when it looks, some time after they were lost."""
-    monkeypatch.setattr(connection, "WORKER_SECONDS", 15)
+    monkeypatch.setattr(connection, "WORKER_SECONDS", 30)
     with dask.config.set({"distributed.deploy.lost-worker-timeout": "50ms"}), joined("local:1") as cluster:
         for _ in range(2):
             before = cluster.await_workers()
