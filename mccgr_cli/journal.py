@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from mccgr_cli.errors import OutputError
+from mccgr_cli.locks import lock
 from mccgr_cli.storage import writing
 
 OPENING = b'{"run": "'  # with which every journal begins
@@ -34,7 +35,7 @@ class Journal:
                 raise OutputError(str(path), "is not a regular file", "choose another name with -o, or move it")
             self._file = path.open("a+b", buffering=0)  # so that nothing is left to write when it is closed
         try:
-            if not lock(self._file):
+            if lock(self._file) is False:
                 raise OutputError(str(path), "another run is writing it", "wait for it, or choose another name with -o")
             with writing(str(path)):
                 self._open(identity, anew)
@@ -95,18 +96,3 @@ def parsed(line: bytes) -> dict[str, Any]:
     except (ValueError, RecursionError):
         return {}
     return entry if isinstance(entry, dict) else {}
-
-
-def lock(file: Any) -> bool:
-    """Take the file for this process, until it is closed; False if another one has it."""
-    try:
-        import fcntl
-    except ImportError:  # Windows: two runs at once are not kept apart there
-        return True
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    except OSError:  # a file system without locks
-        return True
-    return True

@@ -1,17 +1,130 @@
-"""Bytes to where they are wanted: a file that appears whole or not at all, or a stream."""
+"""Bytes to where they are wanted: a file that appears whole or not at all, or a stream.
+
+A run that will write a file NAME holds a lock meanwhile, ``.NAME.mccgr.lock`` beside it, and writes at last
+``.NAME.HEX.mccgr.tmp``, which is renamed to NAME when it is whole. Neither outlives the run, unless that is killed:
+then nobody holds the lock, and the next run that writes to the folder removes both.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import errno
+import hashlib
 import os
+import re
 import secrets
+import shutil
+import socket
+import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import BinaryIO
 
 from mccgr_cli.errors import OutputError
-from mccgr_cli.interrupts import uninterrupted
+from mccgr_cli.interrupts import postponed_interrupts, uninterrupted
+from mccgr_cli.locks import lock
+from mccgr_cli.memory import in_words
+
+LOCK, TEMPORARY = ".mccgr.lock", ".mccgr.tmp"
+LONGEST_NAME = 100  # of what stands for a name in those of other files, which have a limit
+LOCK_TRIES, LOCK_PAUSE = 10, 0.03  # seconds: somebody may be looking whether it is locked
+
+
+class Claim:
+    """The right to write a file until it is released, or the process ends: no other run has it meanwhile."""
+
+    def __init__(self, path: Path, overwrite: bool) -> None:
+        check_destination(path, overwrite)
+        with writing(str(path)), postponed_interrupts():
+            target = path.resolve()
+            remove_what_killed_runs_left(target.parent)
+            self._path = lock_path(target)
+            self._file = open_locked(self._path, path)
+        try:
+            check_destination(path, overwrite)  # again: another run may have written it just now
+        except BaseException:
+            self.release()
+            raise
+
+    def release(self) -> None:
+        with uninterrupted():
+            if self._file is not None:
+                remove(self._path)
+                self._file.close()
+                self._file = None
+
+
+def lock_path(target: Path) -> Path:
+    return target.with_name(f".{short_name(target)}{LOCK}")
+
+
+def open_locked(path: Path, wanted: Path) -> BinaryIO | None:
+    """The lock of an output that is ``wanted``, held; None where there are no locks: then the first to finish wins."""
+    for _ in range(LOCK_TRIES):
+        file = path.open("a+b", buffering=0)
+        got = lock(file)
+        if got and os.fstat(file.fileno()).st_nlink:  # else who had it has removed it
+            with contextlib.suppress(OSError):  # for people
+                file.write(f"process {os.getpid()} on {socket.gethostname()}".encode())
+            return file
+        holder = "" if got else file_head(file)
+        file.close()
+        if got is None:
+            remove(path)
+            return None
+        time.sleep(LOCK_PAUSE)
+    what = "another run is writing it" + (f" ({holder})" if holder else "")
+    raise OutputError(str(wanted), what, "wait for it, or choose another name with -o")
+
+
+def file_head(file: BinaryIO) -> str:
+    file.seek(0)
+    return file.read(200).decode(errors="replace")
+
+
+def remove_what_killed_runs_left(folder: Path) -> None:
+    """Their locks, which nobody holds any more, and what they had written so far."""
+    with os.scandir(folder) as entries:
+        names = [entry.name for entry in entries if entry.name.startswith(".") and ".mccgr." in entry.name]
+    for name in names:
+        if name.endswith(LOCK):
+            path = folder / name
+            with contextlib.suppress(OSError), path.open("r+b") as file:
+                if lock(file) and os.fstat(file.fileno()).st_nlink:
+                    for temporary in filter(temporary_pattern(name.removesuffix(LOCK)).fullmatch, names):
+                        remove(folder / temporary)
+                    remove(path)
+
+
+def temporary_path(target: Path) -> Path:
+    return target.with_name(f".{short_name(target)}.{secrets.token_hex(4)}{TEMPORARY}")
+
+
+def temporary_pattern(stem: str) -> re.Pattern[str]:
+    return re.compile(re.escape(stem) + r"\.[0-9a-f]{8}" + re.escape(TEMPORARY), re.DOTALL)
+
+
+def short_name(target: Path) -> str:
+    """What stands for the name of a file in those of the files beside it."""
+    name = os.fsencode(target.name)
+    if len(name) <= LONGEST_NAME:
+        return target.name
+    return f"{target.name[: LONGEST_NAME // 8]}~{hashlib.sha256(name).hexdigest()[:16]}"
+
+
+def remove(path: Path) -> None:
+    with contextlib.suppress(OSError):
+        path.unlink(missing_ok=True)
+
+
+def check_space(path: Path, size: float) -> None:
+    """Refuse what there is no room for on the disk."""
+    with writing(str(path)):
+        folder = path.resolve().parent
+        free = shutil.disk_usage(folder).free
+    if size > free:
+        what = f"it takes {in_words(size)}, and {in_words(free)} are free in {folder}"
+        raise OutputError(str(path), what, REMEDIES[errno.ENOSPC])
 
 
 def check_destination(path: Path, overwrite: bool) -> None:
@@ -43,7 +156,10 @@ def write_files(
         check_destination(path, overwrite)
         with writing(str(path)):
             target = path.resolve()  # what a link leads to is replaced, not the link
-        staged.append((path, target.with_name(f".{target.name[:50]}.{secrets.token_hex(4)}.tmp"), target))
+        staged.append((path, temporary_path(target), target))
+    for folder in {target.parent for _, _, target in staged}:
+        here = [path for path, _, target in staged if target.parent == folder]
+        check_space(here[0], sum(len(contents[path]) for path in here))
     try:
         for path, temporary, _ in staged:
             with writing(str(path)):
@@ -56,8 +172,7 @@ def write_files(
     except BaseException:
         with uninterrupted():
             for _, temporary, _ in staged:
-                with contextlib.suppress(OSError):
-                    temporary.unlink(missing_ok=True)
+                remove(temporary)
         raise
 
 

@@ -34,7 +34,7 @@ LAYERS = (
     ("compiled",),
     ("memory", "outofcore"),
     ("blocks", "settings", "workers"),
-    ("interrupts",),
+    ("interrupts", "locks"),
     ("errors",),
 )
 CONFINED = {

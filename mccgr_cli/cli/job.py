@@ -6,7 +6,7 @@ import itertools
 import os
 import sys
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -25,7 +25,7 @@ from mccgr_cli.outofcore import blocks_of
 from mccgr_cli.provenance import Input, record
 from mccgr_cli.readers import FORMATS, HDF5_SUFFIXES, Loaded, accessing, load, split_inner
 from mccgr_cli.settings import GraphSettings, Settings
-from mccgr_cli.storage import check_destination, write_files, write_stream, writing
+from mccgr_cli.storage import Claim, check_destination, check_space, write_files, write_stream, writing
 from mccgr_cli.stored import Stays, StoredMatrix
 from mccgr_cli.workers import Crew, Workers
 
@@ -51,6 +51,8 @@ class Job:
         self.reporter = Reporter(given["quiet"], given["verbose"])
         self.inputs: list[Input] = []
         self.paths: list[Path] = []
+        self._claims = ExitStack()
+        click.get_current_context().call_on_close(self._claims.close)
         output = given["output"]
         self.announce = output is None
         self.to_stdout = output == "-"
@@ -76,7 +78,16 @@ class Job:
                 raise ParameterError("-o -", "the file would garble the terminal", "pipe it on or give a file")
         else:
             for path in self.paths:
-                check_destination(path, overwrite)
+                self.claim(path, overwrite)
+
+    def claim(self, path: Path, overwrite: bool) -> None:
+        """Keep other runs from writing this file, until the command ends."""
+        self._claims.callback(Claim(path, overwrite).release)
+
+    def expect(self, size: float) -> None:
+        """Refuse before anything is computed an output for which there is no room on the disk."""
+        for path in () if self.to_stdout else self.paths:
+            check_space(path, size)
 
     def load(self, source: str, kinds: Sequence[str], stays: Stays | None = None) -> Loaded:
         """An input, remembered for the provenance of the output. A matrix that ``stays`` in its file is not read."""

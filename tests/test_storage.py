@@ -1,0 +1,181 @@
+"""Outputs appear whole or not at all, one run at a time writes them, and killed runs leave nothing for long."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from mccgr_cli import storage
+from mccgr_cli.errors import OutputError
+from mccgr_cli.readers import load
+from mccgr_cli.storage import Claim, check_space, write_files
+
+LOCKS = pytest.mark.skipif(sys.platform == "win32", reason="needs locks on files")
+
+
+def hidden(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir() if path.name.startswith("."))
+
+
+def killed_while_it_claims(path: Path) -> None:
+    """A run that claims an output, begins to write it, and is killed."""
+    program = f"""
+import os, signal
+from pathlib import Path
+from mccgr_cli import storage
+claim = storage.Claim(Path({str(path)!r}), overwrite=True)
+storage.temporary_path(Path({str(path)!r})).write_bytes(b"half of it")
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+    assert subprocess.run([sys.executable, "-c", program], check=False).returncode == -signal.SIGKILL
+
+
+@LOCKS
+def test_only_one_run_at_a_time_has_an_output(tmp_path):
+    first = Claim(tmp_path / "F.h5", overwrite=False)
+    with pytest.raises(OutputError, match=f"another run is writing it .process {os.getpid()} on "):
+        Claim(tmp_path / "F.h5", overwrite=True)
+    Claim(tmp_path / "other.h5", overwrite=False).release()
+    first.release()
+    Claim(tmp_path / "F.h5", overwrite=True).release()
+    assert hidden(tmp_path) == []
+
+
+@LOCKS
+def test_two_names_of_one_file_are_one_output(tmp_path):
+    (tmp_path / "F.h5").write_bytes(b"earlier")
+    (tmp_path / "link.h5").symlink_to("F.h5")
+    claim = Claim(tmp_path / "link.h5", overwrite=True)
+    with pytest.raises(OutputError, match="another run"):
+        Claim(tmp_path / "F.h5", overwrite=True)
+    claim.release()
+
+
+@LOCKS
+def test_what_is_written_while_waiting_for_the_claim_is_not_lost(tmp_path, monkeypatch):
+    output = tmp_path / "F.h5"
+    take = storage.open_locked
+
+    def late(*arguments):
+        output.write_text("the first")
+        return take(*arguments)
+
+    monkeypatch.setattr(storage, "open_locked", late)
+    with pytest.raises(OutputError, match="exists already"):
+        Claim(output, overwrite=False)
+    assert output.read_text() == "the first"
+    assert hidden(tmp_path) == []
+
+
+@LOCKS
+@pytest.mark.parametrize("name", ["F.h5", "x" * 240 + ".h5", "a\nb[*].h5", "größe.h5"])
+def test_what_a_killed_run_left_is_removed_by_the_next_in_that_folder(tmp_path, name):
+    killed_while_it_claims(tmp_path / name)
+    assert len(hidden(tmp_path)) == 2
+    assert not (tmp_path / name).exists()
+    Claim(tmp_path / "another.h5", overwrite=False).release()
+    assert hidden(tmp_path) == []
+
+
+@LOCKS
+def test_what_a_living_run_or_another_program_has_there_stays(tmp_path):
+    claim = Claim(tmp_path / "F.h5", overwrite=False)
+    mine = storage.temporary_path(tmp_path / "F.h5")
+    others = [tmp_path / name for name in (".lock", ".F.h5.lock", ".F.h5.0123abcd.tmp", ".G.h5.0123abcd.mccgr.tmp")]
+    for path in (mine, *others):
+        path.write_bytes(b"in use")
+    killed_while_it_claims(tmp_path / "G")
+    Claim(tmp_path / "another.h5", overwrite=False).release()
+    assert all(path.exists() for path in (mine, *others))
+    claim.release()
+
+
+def test_a_file_system_without_locks_serves_too(tmp_path, monkeypatch):
+    monkeypatch.setattr(storage, "lock", lambda _: None)
+    claims = [Claim(tmp_path / "F.h5", overwrite=False) for _ in range(2)]
+    assert hidden(tmp_path) == []
+    for claim in claims:
+        claim.release()
+
+
+@LOCKS
+def test_a_lock_that_is_removed_in_that_moment_is_taken_anew(tmp_path, monkeypatch):
+    """As when the run that had it ends between our opening and our locking it."""
+    take, taken = storage.lock, []
+
+    def late(file):
+        if not taken:
+            storage.remove(storage.lock_path(tmp_path / "F.h5"))
+        taken.append(take(file))
+        return taken[-1]
+
+    monkeypatch.setattr(storage, "lock", late)
+    claim = Claim(tmp_path / "F.h5", overwrite=False)
+    assert taken == [True, True]
+    with pytest.raises(OutputError, match="another run"):
+        Claim(tmp_path / "F.h5", overwrite=False)
+    claim.release()
+
+
+def test_names_that_begin_alike_are_told_apart(tmp_path):
+    names = {storage.short_name(Path("y" * 150 + str(i))) for i in range(5)}
+    assert len(names) == 5
+    assert max(map(len, names)) <= storage.LONGEST_NAME
+
+
+def test_an_output_larger_than_the_free_space_is_refused_before_it_is_written(tmp_path, monkeypatch):
+    monkeypatch.setattr(storage.shutil, "disk_usage", lambda _: storage.shutil._ntuple_diskusage(100, 90, 10))
+    check_space(tmp_path / "F.h5", 10)
+    with pytest.raises(OutputError, match=r"takes 11 B, and 10 B are free in .*; free some space"):
+        check_space(tmp_path / "F.h5", 11)
+    with pytest.raises(OutputError, match="takes 12 B"):
+        write_files({tmp_path / "F.h5": b"123456", tmp_path / "G.h5": b"123456"}, overwrite=False)
+    assert list(tmp_path.iterdir()) == []
+
+
+@LOCKS
+@pytest.mark.slow
+@pytest.mark.parametrize("overwrite", [False, True])
+def test_of_eight_runs_with_one_output_one_wins_and_the_others_say_why(X_file, tmp_path, overwrite):
+    folder = tmp_path / "out"
+    folder.mkdir()
+    output = folder / "F.h5"
+    command = [sys.executable, "-m", "mccgr_cli", "factorize", X_file, "--k", "3", "-q", "-o", output]
+    command += ["--overwrite"] * overwrite
+    runs = [
+        subprocess.Popen([*command, "--seed", str(seed)], stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        for seed in range(8)
+    ]
+    ends = [(*run.communicate(timeout=60), run.returncode) for run in runs]
+    won = [status for _, _, status in ends if status == 0]
+    assert won if overwrite else len(won) == 1
+    for _, message, status in ends:
+        if status:
+            assert status == 1
+            assert "another run is writing it" in message or "exists already" in message
+            assert len(message.splitlines()) == 1
+    assert (
+        subprocess.run([sys.executable, "-m", "mccgr_cli", "info", output], stdout=subprocess.DEVNULL).returncode == 0
+    )
+    assert hidden(folder) == []
+
+
+@LOCKS
+@pytest.mark.slow
+def test_an_interrupted_run_leaves_no_lock(X_file, tmp_path):
+    folder = tmp_path / "out"
+    folder.mkdir()
+    command = [sys.executable, "-m", "mccgr_cli", "factorize", X_file, "--k", "3", "--tolerance", "0"]
+    run = subprocess.Popen([*command, "--iterations", "1000000", "-q", "-o", folder / "F.h5"], stderr=subprocess.PIPE)
+    while not hidden(folder) and run.poll() is None:
+        time.sleep(0.01)
+    run.terminate()
+    run.communicate(timeout=60)
+    assert run.returncode == 143
+    assert hidden(folder) == []
