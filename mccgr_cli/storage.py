@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from mccgr_cli.errors import OutputError
-from mccgr_cli.interrupts import postponed_interrupts, uninterrupted
+from mccgr_cli.interrupts import uninterrupted
 from mccgr_cli.locks import lock
 from mccgr_cli.memory import in_words
 
@@ -35,7 +35,7 @@ class Claim:
 
     def __init__(self, path: Path, overwrite: bool) -> None:
         check_destination(path, overwrite)
-        with writing(str(path)), postponed_interrupts():
+        with writing(str(path)):
             target = path.resolve()
             remove_what_killed_runs_left(target.parent)
             self._path = lock_path(target)

@@ -461,6 +461,31 @@ def test_an_interrupt_while_a_library_is_imported_has_the_same_status(tmp_path):
     assert subprocess.run([sys.executable, "-m", "begun"], env=environment).returncode == 130
 
 
+@pytest.mark.skipif(os.name != "posix", reason="needs signals")
+@pytest.mark.parametrize(("name", "status"), [("SIGTERM", 143), ("SIGINT", 130)])
+def test_a_signal_that_comes_in_a_destructor_is_not_lost(X_file, tmp_path, name, status):
+    program = f"""
+import os, signal, sys
+from mccgr_cli import __main__, solver
+
+class Dying:
+    def __del__(self):
+        os.kill(os.getpid(), signal.{name})
+
+def iterate(*_):
+    Dying()
+    while True:
+        pass
+
+solver.iterate = iterate
+__main__.run()
+"""
+    command = [sys.executable, "-c", program, "factorize", X_file, "--k", "2", "-q", "-o", tmp_path / "F.h5"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert done.returncode == status, done.stderr
+    assert len(done.stderr.splitlines()) == 1
+
+
 def test_a_file_separated_by_semicolons(refused, tmp_path):
     (tmp_path / "X.csv").write_text("1;2\n3;4\n")
     assert "separated by ';'" in refused(*factorize(tmp_path / "X.csv"))

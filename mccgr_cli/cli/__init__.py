@@ -8,6 +8,7 @@ import io
 import os
 import signal
 import sys
+import threading
 from typing import Any, NoReturn
 
 import click
@@ -20,6 +21,8 @@ COMMANDS = (
     *("extract", "graph", "factorize", "cluster", "evaluate", "transform"),
     *("experiment", "table", "plot", "info"),
 )
+
+SOON = 0.05  # seconds
 
 
 class MccgrGroup(click.Group):
@@ -43,7 +46,7 @@ class MccgrGroup(click.Group):
         except KeyboardInterrupt as end:
             if self.written:  # too late: the result is there and whole
                 return None
-            raise Interrupted(self.kept, end.number if isinstance(end, Ended) else signal.SIGINT) from None
+            raise Interrupted(self.kept, signal_of(end)) from None
 
     def main(self, *args: Any, **kwargs: Any) -> NoReturn:
         kwargs["standalone_mode"] = False
@@ -98,6 +101,21 @@ def heed_signals() -> None:
     for number in INTERRUPTS:
         if signal.getsignal(number) == signal.SIG_DFL:  # nohup has SIGHUP ignored; Ctrl-C is an exception already
             signal.signal(number, end)
+    sys.unraisablehook = send_again
+
+
+def send_again(lost: Any) -> None:
+    """Python drops an exception that comes in a destructor, or in a callback of its garbage collection or imports."""
+    if isinstance(lost.exc_value, KeyboardInterrupt):
+        again = threading.Timer(SOON, os.kill, (os.getpid(), signal_of(lost.exc_value)))
+        again.daemon = True
+        again.start()
+    else:
+        sys.__unraisablehook__(lost)
+
+
+def signal_of(end: KeyboardInterrupt) -> int:
+    return end.number if isinstance(end, Ended) else signal.SIGINT
 
 
 def mend_streams() -> None:

@@ -20,6 +20,7 @@ from mccgr_cli.cli.progress import Reporter
 from mccgr_cli.cli.tables import shape_of
 from mccgr_cli.container import Contents, encode
 from mccgr_cli.errors import OutputError, ParameterError
+from mccgr_cli.interrupts import postponed_interrupts
 from mccgr_cli.memory import USABLE, Room, available, in_words
 from mccgr_cli.outofcore import blocks_of
 from mccgr_cli.provenance import Input, record
@@ -82,7 +83,8 @@ class Job:
 
     def claim(self, path: Path, overwrite: bool) -> None:
         """Keep other runs from writing this file, until the command ends."""
-        self._claims.callback(Claim(path, overwrite).release)
+        with postponed_interrupts():
+            self._claims.callback(Claim(path, overwrite).release)
 
     def expect(self, size: float) -> None:
         """Refuse before anything is computed an output for which there is no room on the disk."""
