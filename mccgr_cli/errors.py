@@ -30,6 +30,11 @@ class MccgrError(Exception):
         """What it is and the remedy, for those who say themselves where."""
         return one_line("; ".join(part for part in self._told[1:] if part))
 
+    def with_remedy(self, more: str) -> MccgrError:
+        """The same fault, and another thing to do about it."""
+        where, what, remedy = self._told
+        return type(self)(where, what, f"{remedy}; {more}" if remedy else more)
+
     def __reduce__(self) -> tuple[type[MccgrError], tuple[str, str, str]]:
         """So that it can come from another process."""
         return type(self), self._told

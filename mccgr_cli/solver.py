@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from scipy import sparse
@@ -59,6 +60,30 @@ class Factors:
         return len(self.history["objective"]) - 1
 
 
+@dataclass(frozen=True)
+class Best:
+    """Of the starts so far."""
+
+    objective: float  # by which they are compared
+    factors: Factors
+
+
+@dataclass(frozen=True)
+class Progress:
+    """A run between two iterations: with the same X and settings, all it takes to go on as if it had never ended."""
+
+    restart: int
+    history: dict[str, Array]  # of this start
+    quiet: int  # iterations in a row that changed little
+    update: dict[str, Any]  # see Update.state
+    random: dict[str, Any]  # state of the generator that later starts come from
+    alpha: float | None  # what the first start found
+    best: Best | None
+
+
+OnPause: TypeAlias = Callable[[Callable[[], Progress]], None]
+
+
 @threads_for_blocks()
 def solve(
     source: BlockSource,
@@ -66,29 +91,56 @@ def solve(
     graph: sparse.csr_array[Any] | None = None,
     starts: Sequence[Start] | None = None,
     on_step: Callable[[Step], None] | None = None,
+    resumed: Progress | None = None,
+    on_pause: OnPause | None = None,
 ) -> Factors:
-    """Factorize X; of several starts, the one that ended with the lowest objective."""
+    """Factorize X; of several starts, the one that ended with the lowest objective.
+
+    ``on_pause`` is called between iterations with a function that tells the progress. From that, ``resumed`` goes on.
+    """
     known = moments(source)
     if not np.isfinite(known.squares).all() or (known.mean > 0 and known.squares.max() == 0):
         raise DataError("X", f"its squares do not fit into {source.dtype}", "rescale it, for instance to a mean of 1")
     rng = np.random.default_rng(settings.seed)
-    best: tuple[float, Factors] | None = None
+    best: Best | None = None
     alpha: float | None = None
-    for restart, (W, H) in enumerate(starts or choose_starts(source, settings, known, graph, rng)):
+    first = 0
+    left: Iterable[Start] = starts or choose_starts(source, settings, known, graph, rng, settings.restarts)
+    if resumed is not None:
+        rng.bit_generator.state = resumed.random
+        best, alpha, first = resumed.best, resumed.alpha, resumed.restart
+        later = choose_starts(source, settings, known, graph, rng, settings.restarts - first - 1)
+        left = itertools.chain([(resumed.update["W"], resumed.update["H"])], later)
+
+    def pause(course: Course) -> None:
+        if on_pause is not None:
+            on_pause(lambda: course.progress(rng, best))
+
+    for restart, (W, H) in enumerate(left, first):
         update = make_update(source, settings, graph, known, W, H, alpha)
-        factors = iterate(update, settings, restart, on_step)
+        course = Course(update, settings, restart, on_step)
+        if resumed is not None and restart == first:
+            course.restore(resumed)
+        else:
+            course.start()
+        pause(course)
+        while not course.ended:
+            course.step()
+            pause(course)
+        factors = course.factors()
         alpha = factors.alpha  # the same for all of them
         objective = update.comparable_objective()
-        if best is None or objective < best[0]:
-            best = objective, factors
+        if best is None or objective < best.objective:
+            best = Best(objective, factors)
     assert best is not None
-    return best[1]
+    return best.factors
 
 
 @threads_for_blocks()
 def begin(source: BlockSource, settings: Settings, graph: sparse.csr_array[Any] | None = None) -> list[Start]:
     """The W and H that runs begin with."""
-    return list(choose_starts(source, settings, moments(source), graph, np.random.default_rng(settings.seed)))
+    rng = np.random.default_rng(settings.seed)
+    return list(choose_starts(source, settings, moments(source), graph, rng, settings.restarts))
 
 
 def choose_starts(
@@ -97,8 +149,9 @@ def choose_starts(
     known: Moments,
     graph: sparse.csr_array[Any] | None,
     rng: np.random.Generator,
+    count: int,
 ) -> Iterator[Start]:
-    for _ in range(settings.restarts):
+    for _ in range(count):
         if settings.init == "graph" and graph is not None:
             yield graph_start(source, settings.k, graph, rng)
         else:
@@ -136,33 +189,67 @@ def make_update(
     return method.update(settings.solver)(problem, W, H)
 
 
-def iterate(update: Update, settings: Settings, restart: int, on_step: Callable[[Step], None] | None) -> Factors:
-    began = time.perf_counter()
-    steps: list[Step] = []
+class Course:
+    """The iterations from one start: what there was to see of each, and when they end."""
 
-    def record(terms: Terms) -> Step:
-        seconds = time.perf_counter() - began
-        step = Step(len(steps), terms.objective, terms.data, terms.graph, terms.sigma, terms.change, seconds, restart)
+    def __init__(
+        self, update: Update, settings: Settings, restart: int, on_step: Callable[[Step], None] | None
+    ) -> None:
+        self.update, self.settings, self.restart, self.on_step = update, settings, restart, on_step
+        self.began = time.perf_counter()
+        self.steps: list[Step] = []
+        self.quiet = 0
+
+    @property
+    def ended(self) -> bool:
+        return len(self.steps) > self.settings.iterations or self.quiet >= PATIENCE
+
+    def start(self) -> None:
+        self._record(self.update.start())
+
+    def step(self) -> None:
+        previous, step = self.steps[-1], self._record(self.update.step())
+        still = not self.update.warming_up and has_settled(step, previous, self.settings.tolerance)
+        self.quiet = self.quiet + 1 if still else 0
+
+    def _record(self, terms: Terms) -> Step:
+        seconds, number = time.perf_counter() - self.began, len(self.steps)
+        step = Step(number, terms.objective, terms.data, terms.graph, terms.sigma, terms.change, seconds, self.restart)
         if not np.isfinite(step.objective):
             raise DataError("X", f"the objective is {step.objective}: numbers overflow", "rescale X to a mean of 1")
-        steps.append(step)
-        if on_step is not None:
-            on_step(step)
+        self.steps.append(step)
+        if self.on_step is not None:
+            self.on_step(step)
         return step
 
-    previous = record(update.start())
-    quiet = 0
-    while len(steps) <= settings.iterations and quiet < PATIENCE:
-        step = record(update.step())
-        still = not update.warming_up and has_settled(step, previous, settings.tolerance)
-        quiet = quiet + 1 if still else 0
-        previous = step
-    history = {name: np.array([getattr(step, name) for step in steps]) for name in HISTORY}
-    W, H = update.W, update.H.astype(update.W.dtype)
-    rho = update.rho
-    fits = rho.max() > ALL_SILENCED  # else nothing moves because nothing is fitted
-    alpha = update.graph.alpha if isinstance(update, QuadraticUpdate) and update.graph is not None else None
-    return Factors(W, H, rho, history, converged=bool(fits and quiet >= PATIENCE), alpha=alpha or 0.0)
+    @property
+    def history(self) -> dict[str, Array]:
+        return {name: np.array([getattr(step, name) for step in self.steps]) for name in HISTORY}
+
+    @property
+    def alpha(self) -> float:
+        graph = self.update.graph if isinstance(self.update, QuadraticUpdate) else None
+        return (graph.alpha or 0.0) if graph is not None else 0.0
+
+    def factors(self) -> Factors:
+        W, H, rho = self.update.W, self.update.H.astype(self.update.W.dtype), self.update.rho
+        fits = rho.max() > ALL_SILENCED  # else nothing moves because nothing is fitted
+        return Factors(W, H, rho, self.history, converged=bool(fits and self.quiet >= PATIENCE), alpha=self.alpha)
+
+    def progress(self, rng: np.random.Generator, best: Best | None) -> Progress:
+        state, random = self.update.state(), dict(rng.bit_generator.state)
+        return Progress(self.restart, self.history, self.quiet, state, random, self.alpha, best)
+
+    def restore(self, progress: Progress) -> None:
+        try:
+            self.update.restore(progress.update)
+        except KeyError as missing:
+            raise DataError("checkpoint", f"without {missing}, on which the next step depends", "run it anew") from None
+        rows = zip(*(progress.history[name].tolist() for name in HISTORY), strict=True)
+        named = (dict(zip(HISTORY, row, strict=True)) for row in rows)
+        self.steps = [Step(i, **row, change=0.0, restart=self.restart) for i, row in enumerate(named)]
+        self.quiet = progress.quiet
+        self.began -= self.steps[-1].seconds
 
 
 def has_settled(step: Step, previous: Step, tolerance: float) -> bool:

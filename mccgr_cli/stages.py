@@ -24,7 +24,7 @@ from mccgr_cli.outofcore import blocks_of
 from mccgr_cli.readers import Loaded
 from mccgr_cli.readers.checks import check_scale
 from mccgr_cli.settings import HISTORY, NORMALIZATIONS, Description, GraphSettings, Learning, Settings
-from mccgr_cli.solver import Factors, Start, Step, solve, transform, uses_graph
+from mccgr_cli.solver import Factors, OnPause, Progress, Start, Step, solve, transform, uses_graph
 from mccgr_cli.stored import StoredMatrix
 
 WEIGHING_STEPS = 20  # after which the weights of the features are good enough to look for neighbours with
@@ -192,11 +192,14 @@ def factorize(
     graph: sparse.csr_array[Any] | None = None,
     starts: Sequence[Start] | None = None,
     on_step: Callable[[Step], None] | None = None,
+    resumed: Progress | None = None,
+    on_pause: OnPause | None = None,
 ) -> Factors:
+    """X ~ WH; see :func:`mccgr_cli.solver.solve`."""
     if settings.k > min(X.shape):
         what = f"{settings.k} components are more than a {X.shape[0]} x {X.shape[1]} matrix has room for"
         raise ParameterError("--k", what, f"give at most {min(X.shape)}")
-    return solve(as_source(X), settings, graph, starts, on_step)
+    return solve(as_source(X), settings, graph, starts, on_step, resumed, on_pause)
 
 
 def factors_contents(factors: Factors, settings: Settings, how: str, names: dict[str, Any]) -> Contents:

@@ -472,12 +472,12 @@ class Dying:
     def __del__(self):
         os.kill(os.getpid(), signal.{name})
 
-def iterate(*_):
+def start(course):
     Dying()
     while True:
         pass
 
-solver.iterate = iterate
+solver.Course.start = start
 __main__.run()
 """
     command = [sys.executable, "-c", program, "factorize", X_file, "--k", "2", "-q", "-o", tmp_path / "F.h5"]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy import sparse
@@ -100,6 +100,7 @@ class Loss(ABC):
         return float("nan")
 
     warming_up = False  # while the weights of the features are not those that the loss is about
+    kept: ClassVar[tuple[str, ...]] = ()  # attributes that it has learnt
 
     def adapt(self, errors: Array, step: int) -> None:  # noqa: B027 (most losses have nothing to learn)
         """Learn the bandwidth from the errors before a step; 0 is the start."""
@@ -149,6 +150,8 @@ class Problem:
 class Update(ABC):
     """A method at work: it holds the factors and improves them step by step."""
 
+    kept: ClassVar[tuple[str, ...]] = ("W", "H")  # attributes that the next step depends on
+
     def __init__(self, problem: Problem, W: Array, H: Array) -> None:
         self.source = problem.source
         self.W = np.array(W, dtype=self.source.dtype, order="C")  # (n, k)
@@ -162,6 +165,15 @@ class Update(ABC):
     @abstractmethod
     def step(self) -> Terms:
         """One iteration: weights, then H, then W."""
+
+    def state(self) -> dict[str, Any]:
+        """Arrays and numbers with which :meth:`restore` lets another one of the same problem go on from here."""
+        return {name: getattr(self, name) for name in self.kept if getattr(self, name) is not None}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        for name in self.kept:
+            if getattr(self, name, name) is not None:  # what a problem like this has
+                setattr(self, name, state[name])
 
     @property
     def rho(self) -> Array:
@@ -186,6 +198,8 @@ class QuadraticUpdate(Update):
     so neither the errors, nor the weights, nor the step for H looks at X again.
     """
 
+    kept = (*Update.kept, "P", "G", "errors", "steps")
+
     def __init__(self, problem: Problem, W: Array, H: Array) -> None:
         super().__init__(problem, W, H)
         self.squares, self.loss, self.graph = problem.squares, problem.loss, problem.graph
@@ -194,6 +208,18 @@ class QuadraticUpdate(Update):
         self.steps = 0
         self.P = np.zeros(self.H.shape)
         self.G = np.zeros((len(self.H), len(self.H)))
+
+    def state(self) -> dict[str, Any]:
+        return super().state() | {name: getattr(self.loss, name) for name in self.loss.kept}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        super().restore(state)
+        for name in self.loss.kept:
+            setattr(self.loss, name, state[name])
+        self.GH = self.G @ self.H
+        if self.graph is not None:
+            self.graph.weigh(self.rho, self.H)
+        self._measure_graph()
 
     @property
     def rho(self) -> Array:
@@ -253,6 +279,9 @@ class QuadraticUpdate(Update):
         doubtful = np.flatnonzero(self.loss.doubtful(self.errors, slack))
         if len(doubtful):
             self.errors[doubtful] = self._exact_errors(doubtful)
+        self._measure_graph()
+
+    def _measure_graph(self) -> None:
         self.pull = None if self.graph is None else self.graph.pull(self.W)
         self.graph_value = 0.0
         if self.graph is not None and self.pull is not None:

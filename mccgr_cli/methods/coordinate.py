@@ -15,6 +15,7 @@ Mathematics 15, 2015.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -46,6 +47,9 @@ class Point:
     pull: Array | None
 
 
+KEPT_OF_POINT = ("W", "H", "P", "G")  # nobody asks where the graph drew a point that is left
+
+
 class CoordinateUpdate(QuadraticUpdate):
     """H and W by rounds over their components, each to its minimum while the others stay.
 
@@ -62,6 +66,8 @@ class CoordinateUpdate(QuadraticUpdate):
     must not change: then the columns of W keep the lengths that they began with.
     """
 
+    kept = (*QuadraticUpdate.kept, "extrapolation", "limit", "lengths")
+
     def __init__(self, problem: Problem, W: Array, H: Array) -> None:
         super().__init__(problem, W, H)
         self.extrapolation, self.limit = FIRST, 1.0
@@ -70,6 +76,21 @@ class CoordinateUpdate(QuadraticUpdate):
         self.numerator = np.empty_like(self.W)  # N of the last pass
         self.weighted = np.empty_like(self.H)  # the rho*H that it was made with
         self.rounding = ROUNDING * float(np.finfo(self.source.dtype).eps)
+
+    def state(self) -> dict[str, Any]:
+        state = super().state()
+        if self.graph is not None:
+            state |= {"numerator": self.numerator, "weighted": self.weighted}
+        if self.previous is not None:
+            state |= {f"previous/{name}": getattr(self.previous, name) for name in KEPT_OF_POINT}
+        return state
+
+    def restore(self, state: dict[str, Any]) -> None:
+        super().restore(state)
+        if self.graph is not None:
+            self.numerator, self.weighted = state["numerator"], state["weighted"]
+        if "previous/W" in state:
+            self.previous = Point(**{name: state[f"previous/{name}"] for name in KEPT_OF_POINT}, pull=None)
 
     def improve(self, rho: Array, before: float) -> None:
         here, highest = self.point, before * (1 + self.rounding)

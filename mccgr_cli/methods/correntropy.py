@@ -43,6 +43,8 @@ class Correntropy(Loss):
     until it has settled, and is then frozen, so that the objective falls monotonically), or sigma itself.
     """
 
+    kept = ("scale", "frozen", "warming_up")
+
     def __init__(self, theta: float | None, bandwidth: str | float, keep: float, spread: Array) -> None:
         self.theta, self.keep, self.spread = theta, keep, spread
         self.given = self.frozen = not isinstance(bandwidth, str)

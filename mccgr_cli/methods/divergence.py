@@ -31,6 +31,8 @@ class DivergenceUpdate(Update):
     A pass over X does the step for W and, with the new W, leaves W'R behind for the next step for H.
     """
 
+    kept = (*Update.kept, "pulled", "divergence")
+
     def start(self) -> Terms:
         self._sweep(update=False)
         return Terms(self.divergence, 0.0, float("nan"), 0.0)

@@ -62,25 +62,27 @@ class ProjectedGradientUpdate(AlternatingUpdate):
     Each subproblem lives on small matrices; X is passed over twice, for XH' and for W'X.
     """
 
+    kept = (*AlternatingUpdate.kept, "tolerance_H", "tolerance_W")
+
     def start(self) -> Terms:
         terms = super().start()
         gradient_H = self.G @ self.H - self.P
         gradient_W = self.W @ (self.H @ self.H.T) - times(self.source, self.H.T)
         steepness = float(np.hypot(np.linalg.norm(gradient_H), np.linalg.norm(gradient_W)))
-        self._tolerance_H = self._tolerance_W = GRADIENT_FALL * steepness
+        self.tolerance_H = self.tolerance_W = GRADIENT_FALL * steepness
         return terms
 
     def improve_basis(self) -> None:
-        basis, steps = project_to_minimum(self.P.T, self.G, self.H.T, self._tolerance_H)
+        basis, steps = project_to_minimum(self.P.T, self.G, self.H.T, self.tolerance_H)
         self.H = np.ascontiguousarray(basis.T)
         if steps == 0:
-            self._tolerance_H *= STEP_FACTOR
+            self.tolerance_H *= STEP_FACTOR
 
     def improve_coefficients(self, rho: Array) -> None:
-        new, steps = project_to_minimum(times(self.source, self.H.T), self.H @ self.H.T, self.W, self._tolerance_W)
+        new, steps = project_to_minimum(times(self.source, self.H.T), self.H @ self.H.T, self.W, self.tolerance_W)
         self.W = new.astype(self.source.dtype)
         if steps == 0:
-            self._tolerance_W *= STEP_FACTOR
+            self.tolerance_W *= STEP_FACTOR
         self.sweep(gather, (self.W,), (self.products,))
 
 
