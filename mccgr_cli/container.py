@@ -65,6 +65,27 @@ RESULTS = {
     **{name: Field("r", "real", required=True) for name in ("alpha", "strength", "theta", "keep", "seconds")},
     **{name: Field("r", "real", required=True, within=(-1.0 if name == "ari" else 0.0, 1.0)) for name in SCORES},
 }
+# The state of a solver between two iterations: what a method has beside W and H, and the best of earlier starts.
+BASIS = Field("kd", "real")
+CHECKPOINT = {
+    "W": FACTORS["W"],
+    "H": FACTORS["H"],
+    "errors": Field("d", "real", within=NON_NEGATIVE),
+    "P": BASIS,
+    "G": Field("kk", "real"),
+    "pulled": BASIS,
+    "lengths": Field("k", "real"),
+    "numerator": Field("nk", "real"),
+    "weighted": BASIS,
+    "previous/W": Field("nk", "real"),
+    "previous/H": BASIS,
+    "previous/P": BASIS,
+    "previous/G": Field("kk", "real"),
+    **{f"history/{name}": FACTORS[f"history/{name}"] for name in HISTORY},
+    **{f"best/{name}": replace(FACTORS[name], required=False) for name in ("W", "H", "rho")},
+    **{f"best/history/{name}": Field("b", "real") for name in HISTORY},
+    "A": Field("nn", "matrix", within=NON_NEGATIVE),
+}
 SCHEMA: Mapping[str, Mapping[str, Field]] = {
     "matrix": {"X": Field("nd", "matrix", required=True), **NAMES, **EXTRACTED},
     "graph": {"A": Field("nn", "matrix", required=True, within=NON_NEGATIVE), "sample_names": NAMES["sample_names"]},
@@ -76,6 +97,7 @@ SCHEMA: Mapping[str, Mapping[str, Field]] = {
         **NAMES,
     },
     "results": RESULTS,
+    "checkpoint": CHECKPOINT,
 }
 
 

@@ -45,3 +45,31 @@ def uninterrupted() -> Iterator[None]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+@contextlib.contextmanager
+def noted_interrupts() -> Iterator[list[int]]:
+    """The first one is noted in the list, for whoever looks into it and ends in good order; another ends at once.
+
+    If nobody has raised it by the end, it is raised then.
+    """
+    came: list[int] = []
+    heeded = [number for number in INTERRUPTS if signal.getsignal(number) != signal.SIG_IGN]
+    before = {number: signal.getsignal(number) for number in heeded}
+
+    def note(number: int, _: Any) -> None:
+        came.append(number)
+        restore()
+
+    def restore() -> None:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+    for number in heeded:
+        signal.signal(number, note)
+    try:
+        yield came
+    finally:
+        restore()
+    for number in came:
+        signal.raise_signal(number)

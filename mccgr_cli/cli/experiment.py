@@ -155,10 +155,9 @@ def make_plan(given: dict[str, Any]) -> Plan:
 def identity(given: dict[str, Any], matrix: Loaded) -> str:
     """What must be the same for results to belong together."""
     from mccgr_cli import __version__
-    from mccgr_cli.cli.job import MANNERS
     from mccgr_cli.readers import split_inner
 
-    about = {name: value for name, value in given.items() if name not in (*MANNERS, "source")}
+    about = {name: value for name, value in given.items() if name not in (*options.MANNERS, "source")}
     of_file = split_inner(given["source"])[1]
     text = json.dumps([__version__, matrix.sha256, of_file, about], sort_keys=True, default=str)
     return hashlib.sha256(text.encode()).hexdigest()

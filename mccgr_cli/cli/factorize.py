@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from mccgr_cli.cli import options, types
+from mccgr_cli.cli.resuming import LOADED, Keeper, Resumable
 from mccgr_cli.errors import ParameterError
 from mccgr_cli.settings import INITS, SILENCED, GraphSettings, Settings
 
 if TYPE_CHECKING:
+    from mccgr_cli.cli.job import Job
     from mccgr_cli.solver import Factors
 
 
-@click.command()
+@click.command(cls=Resumable)
 @options.matrix_input("MATRIX")
 @options.preset
 @options.solver
@@ -26,6 +29,7 @@ if TYPE_CHECKING:
 @options.preprocessing
 @options.memory
 @options.scheduler
+@options.checkpoints
 @options.seed
 @options.output
 @options.verbosity
@@ -44,6 +48,8 @@ def command(**given: Any) -> None:
       mccgr factorize X.h5 --k 5 -o - | mccgr cluster - -o - | mccgr evaluate - --format json
       mccgr factorize large.h5 --k 10 --memory 4GB
       mccgr factorize large.h5 --k 10 --scheduler tcp://node1:8786
+      mccgr factorize large.h5 --k 10 --checkpoint run.h5
+      mccgr factorize --resume run.h5
     """
     from mccgr_cli import stages
     from mccgr_cli.cli.job import Job
@@ -54,7 +60,7 @@ def command(**given: Any) -> None:
     given = options.told_once(given)
     settings, graph_settings = options.chosen(Settings, given), options.chosen(GraphSettings, given)
     from_file = settings.init not in INITS
-    if from_file and not Path(settings.init).exists():
+    if from_file and given["resume"] is None and not Path(settings.init).exists():
         raise ParameterError("--init", f"{settings.init} is none of {', '.join(INITS)} and no file", "check its name")
     if from_file and settings.restarts > 1:
         raise ParameterError("--restarts", f"every start from {settings.init} would be the same", "leave it out")
@@ -62,22 +68,44 @@ def command(**given: Any) -> None:
         what = f"{settings.method} has an update of its own, and takes no {settings.solver} steps"
         raise ParameterError("--solver", what, "leave it out")
     job = Job(given, "factors")
+    keeper = keeper_of(job)
     builds_graph = uses_graph(settings) and given["graph_file"] is None
     with job.samples(settings, graph_settings if builds_graph else None) as (matrix, X):
         starts = graph = None
-        if from_file:
+        if from_file and given["resume"] is None:
             starts = [stages.check_start(job.load(settings.init, ("factors", "clusters")), settings.k, X.shape)]
-        if given["graph_file"] is not None:
+        if given["graph_file"] is not None and given["resume"] is None:
             graph = job.load(given["graph_file"], ("graph",))
             for note in doubts(graph.contents.attributes, given, uses_graph(settings)):
                 job.reporter.note(note)
-        A = stages.choose_graph(X, settings, graph_settings, graph, job.reporter.searched)
+        kept = keeper.take_up(settings, X) if keeper is not None else None
+        A = (
+            kept.A
+            if kept is not None
+            else stages.choose_graph(X, settings, graph_settings, graph, job.reporter.searched)
+        )
         if A is not None:
             job.reporter.note(f"graph: {examine(A)}")
-        with job.reporter.watching(settings.iterations, settings.restarts) as on_step:
-            factors = stages.factorize(X, settings, A, starts, on_step)
+        with (
+            job.reporter.watching(settings.iterations, settings.restarts) as on_step,
+            keeper.watching(A) if keeper is not None else nullcontext() as on_pause,
+        ):
+            resumed = kept.progress if kept is not None else None
+            factors = stages.factorize(X, settings, A, starts, on_step, resumed, on_pause)
     job.reporter.note(describe(factors, settings))
     job.write(stages.factors_contents(factors, settings, given["normalize"], matrix.contents.names()))
+    if keeper is not None:
+        keeper.done()
+
+
+def keeper_of(job: Job) -> Keeper | None:
+    """Who keeps the state of the run, if somebody shall."""
+    path, given = job.given["resume"] or job.given["checkpoint"], job.given
+    if path is None:
+        return None
+    if given["source"] == "-":
+        raise ParameterError("--checkpoint", "standard input cannot be read again", "give MATRIX as a file")
+    return Keeper(job, Path(path), given["checkpoint_every"], click.get_current_context().meta.get(LOADED))
 
 
 def doubts(graph: dict[str, Any], given: dict[str, Any], used: bool) -> Iterator[str]:

@@ -15,7 +15,7 @@ import click
 import numpy as np
 
 from mccgr_cli.blocks import BlockSource, Matrix, Size, size_of
-from mccgr_cli.cli import stand
+from mccgr_cli.cli import options, stand
 from mccgr_cli.cli.progress import Reporter
 from mccgr_cli.cli.tables import shape_of
 from mccgr_cli.container import Contents, encode
@@ -32,9 +32,6 @@ from mccgr_cli.workers import Crew, Workers
 
 if TYPE_CHECKING:
     from mccgr_cli.distributed.connection import Cluster
-
-# Options that say how to run, not what to compute.
-MANNERS = ("output", "overwrite", "quiet", "verbose", "jobs", "scheduler", "memory")
 
 
 class Job:
@@ -163,19 +160,25 @@ class Job:
             cluster.require_files(files)
             yield ClusterWorkers(cluster)
 
-    def spare(self, inputs: Iterable[str]) -> None:
+    def spare(self, inputs: Iterable[str], outputs: Iterable[Path] | None = None) -> None:
         """Refuse to write over an input."""
-        there = [path for path in self.paths if not self.to_stdout and path.exists()]
+        outputs = ([] if self.to_stdout else self.paths) if outputs is None else outputs
+        there = [path for path in outputs if path.exists()]
         if there:
             for given, path in itertools.product(inputs, there):
                 if os.path.exists(given) and path.samefile(given):  # noqa: PTH110
-                    raise OutputError(str(path), "is also an input", "choose another name with -o")
+                    raise OutputError(str(path), "is also an input", "choose another name")
 
     def write(self, *results: Contents) -> None:
-        parameters = {name: value for name, value in self.given.items() if name not in MANNERS}
-        command = str(click.get_current_context().info_name)
-        provenance = record(command, parameters, self.inputs)
+        provenance = self.provenance()
         self.deliver(*(encode(replace(contents, provenance=provenance)) for contents in results))
+
+    def provenance(self) -> dict[str, Any]:
+        return record(str(click.get_current_context().info_name), self.parameters(), self.inputs)
+
+    def parameters(self) -> dict[str, Any]:
+        """What is computed, apart from the inputs."""
+        return {name: value for name, value in self.given.items() if name not in options.MANNERS}
 
     def deliver(self, *encoded: bytes) -> None:
         """Bytes to where they are wanted."""

@@ -37,6 +37,13 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 Chosen = TypeVar("Chosen", Settings, GraphSettings, Description, Learning, Drawing)
 
 
+# Options that say how to run, not what to compute.
+MANNERS = (
+    *("output", "overwrite", "quiet", "verbose", "jobs", "scheduler", "memory"),
+    *("checkpoint", "checkpoint_every", "resume"),
+)
+
+
 def stack(*decorators: Callable[[Any], Any]) -> Callable[[Function], Function]:
     """Several decorators as one, the first on top."""
 
@@ -314,6 +321,31 @@ memory = click.option(
     metavar="SIZE",
     help="Use about so much, as 500MB or 4GB: a larger MATRIX stays in its file, if that is HDF5 by rows, and is read "
     "there as often as it is needed, once for every iteration.  [default: what is free]",
+)
+
+checkpoints = stack(
+    click.option(
+        "--checkpoint",
+        type=FILE,
+        metavar="FILE",
+        help="Keep the state of the run in FILE, now and then and when it is interrupted: the same command goes on "
+        "from there, and ends with the same factors. FILE is removed when the result is written.",
+    ),
+    click.option(
+        "--checkpoint-every",
+        type=Number(min=0),
+        metavar="SECONDS",
+        default=60,
+        show_default=True,
+        help="How often; 0: after every iteration.",
+    ),
+    click.option(
+        "--resume",
+        type=FILE,
+        metavar="FILE",
+        help="Go on with the run in FILE, instead of MATRIX and options; only those that say how to run, as --memory, "
+        "can be given.",
+    ),
 )
 
 scheduler = click.option(

@@ -63,6 +63,7 @@ KINDS = {
     "factors": ("factors", "mccgr factorize"),
     "clusters": ("clusters", "mccgr cluster"),
     "results": ("the results of an experiment", "mccgr experiment"),
+    "checkpoint": ("the state of a run", "mccgr factorize --checkpoint"),
 }
 
 

@@ -1,0 +1,208 @@
+"""Runs that go on after an end that nobody wanted: what ``--checkpoint`` and ``--resume`` do."""
+
+from __future__ import annotations
+
+import shlex
+import signal
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from mccgr_cli.cli import keep
+from mccgr_cli.cli.options import MANNERS
+from mccgr_cli.errors import DataError, MccgrError, OutputError, ParameterError
+
+if TYPE_CHECKING:
+    from scipy import sparse
+
+    from mccgr_cli.blocks import BlockSource
+    from mccgr_cli.checkpoints import Checkpoint, Run
+    from mccgr_cli.cli.job import Job
+    from mccgr_cli.readers import Loaded
+    from mccgr_cli.settings import Settings
+    from mccgr_cli.solver import OnPause, Progress
+
+TYPED, LOADED = "mccgr.typed", "mccgr.checkpoint"  # in the context: what the user typed, and what it goes on from
+
+
+class Resumable(click.Command):
+    """A command whose ``--resume FILE`` stands for the options that the run in FILE was started with.
+
+    They go through the same parser as if they were typed again: what is in a file is not trusted more than a user.
+    """
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        typed, _, _ = self.make_parser(ctx).parse_args(list(args))
+        known = {str(parameter.name) for parameter in self.params}
+        typed = {name: value for name, value in typed.items() if name in known and isinstance(value, (str, bool))}
+        if "resume" in typed and not ctx.resilient_parsing and not {*ctx.help_option_names} & {*args}:
+            typed = self._with_what_was_kept(ctx, typed)
+            args = self._arguments(typed)
+        ctx.meta[TYPED] = typed
+        return super().parse_args(ctx, args)
+
+    def _with_what_was_kept(self, ctx: click.Context, typed: dict[str, Any]) -> dict[str, Any]:
+        from mccgr_cli.checkpoints import damaged, read_run
+        from mccgr_cli.readers import load
+
+        for parameter in self.params:
+            if parameter.name in typed and parameter.name not in MANNERS:
+                name = parameter.opts[-1] if isinstance(parameter, click.Option) else parameter.make_metavar(ctx)
+                raise ParameterError(name, "the run that goes on has decided it", "leave it out")
+        if "checkpoint" in typed:
+            raise ParameterError("--checkpoint", "a run that goes on keeps to its file", "leave it out")
+        if typed["resume"] == "-":
+            raise ParameterError("--resume", "the run goes on keeping its state there", "name a file")
+        loaded = load(typed["resume"], kinds=("checkpoint",))
+        kept = read_run(loaded).typed
+        allowed = {parameter.name for parameter in self.params} - set(MANNERS) | {"output"}
+        if not kept.keys() <= allowed or not all(isinstance(value, (str, bool)) for value in kept.values()):
+            raise damaged(loaded)
+        ctx.meta[LOADED] = loaded
+        return {**kept, **typed}
+
+    def _arguments(self, typed: dict[str, Any]) -> list[str]:
+        """The command line that says this."""
+        options, files = [], ["--"]
+        for parameter in self.params:
+            value = typed.get(str(parameter.name))
+            if value is None:
+                continue
+            if isinstance(parameter, click.Argument):
+                files.append(str(value))
+            elif value is True:
+                options.append(parameter.opts[-1])
+            else:
+                options.append(f"{parameter.opts[-1]}={value}")
+        return [*options, *files]
+
+
+class Keeper:
+    """Keeps the state of a run in a file, when that is due and when a signal asks the run to end."""
+
+    def __init__(self, job: Job, path: Path, every: float, restarted: Loaded | None) -> None:
+        self.job, self.path, self.every = job, path, every
+        self.due = time.monotonic() + every
+        self.found = restarted  # what was in the file
+        self.resumes = restarted is not None
+        self.remedy = ""  # how to go on from what is in the file now
+        for other in job.paths:
+            if not job.to_stdout and path.resolve() == other.resolve():
+                raise ParameterError("--checkpoint", f"{path} is the output", "name another file")
+        job.spare([job.given["source"]], [path])
+        job.claim(path, overwrite=True)
+        if self.found is None and path.exists():
+            self.found = self._read()
+
+    def _read(self) -> Loaded:
+        from mccgr_cli.readers import load
+
+        try:
+            return load(str(self.path), kinds=("checkpoint",))
+        except DataError as fault:
+            what = f"exists already, and is no checkpoint ({fault.fault})"
+            raise OutputError(str(self.path), what, "name another file") from None
+
+    def take_up(self, settings: Settings, X: BlockSource) -> Checkpoint | None:
+        """Where the run was, if it is there already; from now on an interrupt leaves that."""
+        from mccgr_cli.checkpoints import Checkpoint, damaged, read_progress, read_run
+        from mccgr_cli.solver import uses_graph
+
+        found, self.found = self.found, None  # it is large
+        if found is None:
+            return None
+        run = read_run(found)
+        if self.resumes:
+            self._check_matrix(run)
+            self.job.inputs = run.inputs
+        elif not run.same_as(self.run()):
+            if self.job.given["overwrite"]:
+                return None
+            what = "holds part of a run with other data or options"
+            raise OutputError(str(self.path), what, "give those, name another file, or give --overwrite")
+        A = found.contents.datasets.get("A")
+        if (A is not None) != uses_graph(settings):
+            raise damaged(found)
+        progress = read_progress(found, settings, X)
+        self.tell(progress)
+        self.job.reporter.note(f"going on {where_in(progress)}")
+        return Checkpoint(run, progress, A)
+
+    def _check_matrix(self, run: Run) -> None:
+        matrix = self.job.inputs[0]
+        if matrix.sha256 != run.inputs[0].sha256:
+            what = f"is not as it was when the run in {self.path} read it"
+            raise DataError(matrix.name, what, "bring that back, or run it anew")
+
+    def run(self) -> Run:
+        from mccgr_cli.checkpoints import Run
+
+        typed = click.get_current_context().meta[TYPED]
+        lasting = {name: value for name, value in typed.items() if name not in MANNERS or name == "output"}
+        return Run(lasting, self.job.parameters(), self.job.inputs)
+
+    @contextmanager
+    def watching(self, A: sparse.csr_array[Any] | None) -> Iterator[OnPause]:
+        """A function for the solver to call between iterations. Signals wait for it, and end the run there."""
+        from mccgr_cli.interrupts import noted_interrupts
+
+        with noted_interrupts() as came:
+
+            def pause(progress: Callable[[], Progress]) -> None:
+                if came or time.monotonic() >= self.due:
+                    self.save(progress(), A)
+                for number in came:
+                    signal.raise_signal(number)
+
+            try:
+                yield pause
+            except DataError:  # which would come again
+                raise
+            except MccgrError as fault:
+                raise fault.with_remedy(self.remedy) if self.remedy else fault from None
+
+    def save(self, progress: Progress, A: sparse.csr_array[Any] | None) -> None:
+        """That it cannot be kept is no reason to end the run."""
+        from mccgr_cli.checkpoints import Checkpoint, checkpoint_contents
+        from mccgr_cli.container import encode
+        from mccgr_cli.storage import write_files
+
+        contents = checkpoint_contents(Checkpoint(self.run(), progress, A))
+        try:
+            write_files({self.path: encode(replace(contents, provenance=self.job.provenance()))}, overwrite=True)
+        except OutputError as fault:
+            self.job.reporter.note(f"{fault}; the run goes on")
+        else:
+            self.tell(progress)
+        self.due = time.monotonic() + self.every
+
+    def tell(self, progress: Progress) -> None:
+        self.remedy = f"go on {where_in(progress)} with: {self.command()}"
+        keep(self.remedy)
+
+    def command(self) -> str:
+        """What goes on from the file, run in the same manner."""
+        context = click.get_current_context()
+        parts = [*context.command_path.split(), "--resume", str(self.path)]
+        typed = context.meta[TYPED]
+        for parameter in context.command.params:
+            value = typed.get(str(parameter.name))
+            if parameter.name in MANNERS and parameter.name not in ("output", "checkpoint", "resume") and value:
+                parts += [parameter.opts[-1]] if value is True else [parameter.opts[-1], value]
+        return shlex.join(parts)
+
+    def done(self) -> None:
+        """The result is out: there is nothing left to go on with."""
+        from mccgr_cli.storage import remove
+
+        remove(self.path)
+
+
+def where_in(progress: Progress) -> str:
+    start = f" of start {progress.restart + 1}" if progress.best is not None else ""
+    return f"after iteration {len(progress.history['objective']) - 1}{start}"

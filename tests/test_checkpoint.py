@@ -1,0 +1,352 @@
+"""A run that is ended goes on from its checkpoint and ends with the same factors, to the last bit."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import h5py
+import numpy as np
+import pytest
+from scipy import sparse
+
+from mccgr_cli import __version__, solver
+from mccgr_cli.blocks import MemoryBlocks
+from mccgr_cli.checkpoints import Checkpoint, Run, checkpoint_contents, read_progress
+from mccgr_cli.container import encode
+from mccgr_cli.graph import build_graph
+from mccgr_cli.provenance import Input
+from mccgr_cli.readers import load
+from mccgr_cli.settings import GraphSettings, Settings
+from mccgr_cli.storage import write_files
+from tests.conftest import planted
+
+RUN = Run({"source": "X.h5"}, {"k": 3}, [Input("X.h5", "0")])
+WAYS = [
+    *((method, "multiplicative") for method in ("mccgr", "mcc", "grnmf", "l2", "kl", "gdcls", "pg")),
+    *((method, "coordinate") for method in ("mccgr", "mcc", "grnmf", "l2")),
+]
+
+
+def through_a_file(tmp_path, progress, A):
+    path = tmp_path / "checkpoint.h5"
+    write_files({path: encode(checkpoint_contents(Checkpoint(RUN, progress, A)))}, overwrite=True)
+    return load(str(path), kinds=("checkpoint",))
+
+
+def same(ours, theirs):
+    return all(np.array_equal(getattr(ours, name), getattr(theirs, name)) for name in ("W", "H", "rho"))
+
+
+@pytest.mark.parametrize("at", [0, 5, 14])
+@pytest.mark.parametrize("kind", ["dense", "sparse", "single"])
+@pytest.mark.parametrize(("method", "way"), WAYS)
+def test_a_run_goes_on_to_the_same_bits(tmp_path, method, way, kind, at):
+    X, _ = planted(n=45, d=21)
+    X = {"dense": X, "sparse": sparse.csr_array(np.where(X > 1, X, 0)), "single": X.astype(np.float32)}[kind]
+    source = MemoryBlocks(X, block_rows=13)
+    A = build_graph(X, GraphSettings(axes=0)) if method in ("mccgr", "grnmf") else None
+    settings = Settings(k=3, method=method, solver=way, iterations=8, tolerance=0, init="random", restarts=2)
+    pauses, found = [], []
+
+    def pause(progress):
+        pauses.append(progress)
+        if len(pauses) == at + 1:
+            found.append(through_a_file(tmp_path, progress(), A))
+
+    undisturbed = solver.solve(source, settings, A, on_pause=pause)
+    progress = read_progress(found[0], settings, source)
+    steps = []
+    resumed = solver.solve(source, settings, found[0].contents.datasets.get("A"), None, steps.append, progress)
+    assert same(resumed, undisturbed)
+    for name in ("objective", "data", "graph", "sigma"):
+        assert np.array_equal(resumed.history[name], undisturbed.history[name], equal_nan=True)
+    assert len(steps) == 17 - at  # two starts of 8 iterations, and the beginning of the second
+
+
+def test_starts_still_to_come_are_those_that_would_have_come(tmp_path):
+    X, _ = planted()
+    source, settings = MemoryBlocks(X), Settings(k=3, method="l2", init="random", restarts=3, iterations=4, tolerance=0)
+    seen, resumed_seen, found = [], [], []
+
+    def pause(progress):
+        found.append(found or through_a_file(tmp_path, progress(), None))
+
+    solver.solve(source, settings, None, None, seen.append, None, pause)
+    solver.solve(source, settings, None, None, resumed_seen.append, read_progress(found[0], settings, source))
+    assert [step.objective for step in seen[1:]] == [step.objective for step in resumed_seen]
+
+
+@pytest.fixture
+def interrupt_at(monkeypatch):
+    """Let a signal come in the middle of an iteration."""
+
+    def arrange(iteration, number=signal.SIGINT):
+        step = solver.Course.step
+
+        def disturbed(course):
+            if len(course.steps) == iteration:
+                signal.raise_signal(number)
+            step(course)
+
+        monkeypatch.setattr(solver.Course, "step", disturbed)
+        return lambda: monkeypatch.setattr(solver.Course, "step", step)
+
+    return arrange
+
+
+def contents(path):
+    with h5py.File(path) as file:
+        found = {}
+        file.visititems(lambda name, node: found.update({name: node[()]}) if isinstance(node, h5py.Dataset) else None)
+        attributes = {name: value for name, value in file.attrs.items() if name != "provenance"}
+        provenance = json.loads(file.attrs["provenance"])
+    del found["history/seconds"]
+    kept = {name: provenance[name] for name in ("parameters", "inputs", "command")}
+    return {name: value.tolist() for name, value in found.items()}, attributes, kept
+
+
+OPTIONS = ("--k", 3, "--tolerance", 0, "--iterations", 30, "--preset", "paper")
+
+
+def test_an_interrupt_waits_for_the_iteration_and_says_how_to_go_on(mccgr, X_file, tmp_path, interrupt_at):
+    checkpoint, whole, parts = tmp_path / "a run.h5", tmp_path / "whole.h5", tmp_path / "parts.h5"
+    assert mccgr("factorize", X_file, *OPTIONS, "-o", whole).status == 0
+    undo = interrupt_at(12)
+    ended = mccgr("factorize", X_file, *OPTIONS, "-o", parts, "--checkpoint", checkpoint)
+    undo()
+    assert ended.status == 130
+    message = f"mccgr: interrupted; go on after iteration 12 with: mccgr factorize --resume '{checkpoint}'"
+    assert ended.stderr.splitlines()[-1] == message
+    assert not parts.exists()
+    resumed = mccgr("factorize", "--resume", checkpoint)
+    assert resumed.status == 0, resumed.stderr
+    assert "going on after iteration 12" in resumed.stderr
+    assert contents(parts) == contents(whole)
+    assert not checkpoint.exists()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["X.h5", "parts.h5", "whole.h5"]
+
+
+def test_the_same_command_goes_on_too_and_may_be_interrupted_again(mccgr, X_file, tmp_path, interrupt_at):
+    whole, parts = tmp_path / "whole.h5", tmp_path / "parts.h5"
+    command = ("factorize", X_file, *OPTIONS, "--init", "random", "--restarts", 3)
+    assert mccgr(*command, "-o", whole).status == 0
+    for iteration in (5, 17):
+        undo = interrupt_at(iteration)
+        assert mccgr(*command, "-o", parts, "--checkpoint", tmp_path / "C.h5").status == 130
+        undo()
+    assert mccgr(*command, "-o", parts, "--checkpoint", tmp_path / "C.h5").status == 0
+    assert contents(parts) == contents(whole)
+
+
+def test_graphs_and_starts_from_files_need_not_be_there_any_more(mccgr, X_file, tmp_path, interrupt_at):
+    mccgr("graph", X_file, "-o", tmp_path / "A.h5")
+    mccgr("factorize", X_file, "--k", 3, "-o", tmp_path / "start.h5")
+    command = ("factorize", X_file, *OPTIONS, "--graph", tmp_path / "A.h5", "--init", tmp_path / "start.h5")
+    assert mccgr(*command, "-o", tmp_path / "whole.h5").status == 0
+    undo = interrupt_at(9)
+    assert mccgr(*command, "-o", tmp_path / "parts.h5", "--checkpoint", tmp_path / "C.h5").status == 130
+    undo()
+    (tmp_path / "A.h5").unlink()
+    (tmp_path / "start.h5").unlink()
+    resumed = mccgr("factorize", "--resume", tmp_path / "C.h5")
+    assert resumed.status == 0, resumed.stderr
+    assert contents(tmp_path / "parts.h5") == contents(tmp_path / "whole.h5")
+
+
+@pytest.fixture
+def interrupted(mccgr, X_file, tmp_path, interrupt_at):
+    """A checkpoint, and the file that it is about."""
+    undo = interrupt_at(9)
+    command = ("factorize", X_file, *OPTIONS, "-o", tmp_path / "F.h5", "--checkpoint", tmp_path / "C.h5")
+    assert mccgr(*command).status == 130
+    undo()
+    return tmp_path / "C.h5"
+
+
+def test_how_to_run_can_be_said_anew(mccgr, interrupted, tmp_path):
+    resumed = mccgr("factorize", "--resume", interrupted, "-o", tmp_path / "other.h5", "--memory", "1GB", "-q")
+    assert resumed.status == 0
+    assert resumed.stderr == ""
+    assert (tmp_path / "other.h5").exists()
+    assert not (tmp_path / "F.h5").exists()
+
+
+def test_the_hint_repeats_how_to_run(mccgr, X_file, tmp_path, interrupt_at):
+    interrupt_at(9)
+    manner = ("--checkpoint-every", "7", "--memory", "1GB", "--overwrite", "-v")
+    ended = mccgr("factorize", X_file, *OPTIONS, "-o", tmp_path / "F.h5", "--checkpoint", tmp_path / "C.h5", *manner)
+    hint = ended.stderr.splitlines()[-1].split(" with: ")[-1]
+    assert hint.startswith(f"mccgr factorize --resume {tmp_path / 'C.h5'} ")
+    assert set(hint.split()[4:]) == {"--checkpoint-every", "7", "--memory", "1GB", "--overwrite", "--verbose"}
+
+
+def test_what_to_compute_cannot_be_said_anew(refused, X_file, interrupted):
+    assert "--k: the run that goes on has decided it" in refused(
+        "factorize", "--resume", interrupted, "--k", 4, status=2
+    )
+    assert "MATRIX" in refused("factorize", X_file, "--resume", interrupted, status=2)
+    assert "--checkpoint" in refused("factorize", "--resume", interrupted, "--checkpoint", "C", status=2)
+    assert "name a file" in refused("factorize", "--resume", "-", status=2)
+
+
+def test_another_matrix_or_other_options_are_refused(mccgr, refused, X_file, interrupted, tmp_path):
+    command = ("factorize", X_file, *OPTIONS, "-o", tmp_path / "F.h5", "--checkpoint", interrupted)
+    assert "with other data or options" in refused(*command, "--seed", 1)
+    assert interrupted.exists()
+    assert mccgr(*command, "--seed", 1, "--overwrite").status == 0
+    assert not interrupted.exists()
+
+
+def test_a_matrix_that_has_changed_is_refused(refused, X_file, interrupted):
+    with h5py.File(X_file, "r+") as file:
+        file["X"][0, 0] += 1
+    assert "is not as it was when the run" in refused("factorize", "--resume", interrupted)
+    assert interrupted.exists()
+
+
+def test_a_checkpoint_is_no_output_and_no_input(mccgr, refused, X_file, interrupted, tmp_path):
+    command = ("factorize", X_file, *OPTIONS, "-o", tmp_path / "G.h5", "--checkpoint")
+    assert "is also an input" in refused(*command, X_file, "--overwrite")
+    assert "is the output" in refused(*command, tmp_path / "G.h5", status=2)
+    precious = tmp_path / "precious.h5"
+    precious.write_text("precious")
+    assert "is no checkpoint" in refused(*command, precious, "--overwrite")
+    assert precious.read_text() == "precious"
+    assert "the state of a run" in refused("cluster", interrupted)
+    assert "standard input cannot be read again" in refused(
+        "factorize", "-", "--k", 2, "--checkpoint", tmp_path / "D.h5", "-o", tmp_path / "E.h5", status=2
+    )
+
+
+def test_two_runs_do_not_share_a_checkpoint(X_file, refused, interrupted, tmp_path):
+    from mccgr_cli.storage import Claim
+
+    claim = Claim(interrupted, overwrite=True)
+    assert "another run is writing it" in refused("factorize", "--resume", interrupted)
+    claim.release()
+
+
+def test_info_says_what_a_checkpoint_is_about(mccgr, interrupted):
+    shown = mccgr("info", interrupted)
+    assert shown.status == 0
+    assert "checkpoint" in shown.stdout
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("run", "no JSON"),
+        ("run", json.dumps({"typed": {"output": "x"}, "parameters": {}, "inputs": [], "version": __version__})),
+        ("run", json.dumps({"typed": {"k": 3}, "parameters": {}, "inputs": [["X", "0"]], "version": __version__})),
+        ("run", 3),
+        ("random", "{}"),
+        ("random", json.dumps({"bit_generator": "MT19937"})),
+        ("quiet", "many"),
+        ("quiet", 1e30),
+        ("restart", 7),
+        ("restart", -1),
+        ("update_scale", "wide"),
+        ("update_scale", [1.0, 2.0]),
+    ],
+)
+def test_checkpoints_that_were_changed_are_refused(refused, interrupted, name, value):
+    with h5py.File(interrupted, "r+") as file:
+        file.attrs[name] = value
+    assert "damaged or was changed" in refused("factorize", "--resume", interrupted)
+
+
+@pytest.mark.parametrize("name", ["W", "P", "G", "A", "errors", "history/objective"])
+def test_checkpoints_that_lack_something_are_refused(mccgr, interrupted, name):
+    with h5py.File(interrupted, "r+") as file:
+        del file[name]
+    outcome = mccgr("factorize", "--resume", interrupted)
+    assert outcome.status == 1
+    assert "without" in outcome.stderr or "damaged" in outcome.stderr
+    assert "go on" not in outcome.stderr.splitlines()[-1]
+
+
+def test_a_checkpoint_neither_overwrites_by_itself_nor_says_how_to_run(refused, interrupted, tmp_path):
+    (tmp_path / "F.h5").write_text("precious")
+    assert "exists already" in refused("factorize", "--resume", interrupted)
+    assert (tmp_path / "F.h5").read_text() == "precious"
+    (tmp_path / "F.h5").unlink()
+    with h5py.File(interrupted, "r+") as file:
+        run = json.loads(file.attrs["run"])
+        file.attrs["run"] = json.dumps({**run, "typed": {**run["typed"], "overwrite": True}})
+    assert "damaged or was changed" in refused("factorize", "--resume", interrupted)
+
+
+def test_a_checkpoint_of_another_version_is_refused(refused, interrupted):
+    with h5py.File(interrupted, "r+") as file:
+        file.attrs["run"] = file.attrs["run"].replace(__version__, "0.0.1")
+    assert "mccgr 0.0.1" in refused("factorize", "--resume", interrupted)
+
+
+def test_a_checkpoint_that_cannot_be_written_does_not_end_the_run(mccgr, X_file, tmp_path, monkeypatch):
+    from mccgr_cli import storage
+    from mccgr_cli.errors import OutputError
+
+    def full(path, size):
+        if path.name == "C.h5":
+            raise OutputError(str(path), "no room")
+
+    monkeypatch.setattr(storage, "check_space", full)
+    command = ("factorize", X_file, *OPTIONS, "-o", tmp_path / "F.h5", "--checkpoint", tmp_path / "C.h5")
+    done = mccgr(*command, "--checkpoint-every", 0)
+    assert done.status == 0
+    assert "no room; the run goes on" in done.stderr
+    assert (tmp_path / "F.h5").exists()
+
+
+def test_the_state_is_kept_as_often_as_asked_for(mccgr, X_file, tmp_path, monkeypatch):
+    from mccgr_cli.cli import resuming
+
+    kept = []
+    monkeypatch.setattr(resuming.Keeper, "save", lambda keeper, progress, A: kept.append(progress))
+    command = ("factorize", X_file, *OPTIONS, "-o", tmp_path / "F.h5", "--checkpoint", tmp_path / "C.h5")
+    assert mccgr(*command).status == 0
+    assert kept == []
+    assert mccgr(*command, "--overwrite", "--checkpoint-every", 0).status == 0
+    assert len(kept) == 31
+
+
+def test_a_failure_says_how_to_go_on(mccgr, X_file, tmp_path, monkeypatch):
+    from mccgr_cli.errors import MccgrError
+
+    step = solver.Course.step
+
+    def fails(course):
+        if len(course.steps) == 9:
+            raise MccgrError("tcp://node", "the scheduler has gone", "start it again")
+        step(course)
+
+    monkeypatch.setattr(solver.Course, "step", fails)
+    command = ("factorize", X_file, *OPTIONS, "-o", tmp_path / "F.h5", "--checkpoint", tmp_path / "C.h5")
+    failed = mccgr(*command, "--checkpoint-every", 0)
+    assert failed.status == 1
+    assert "tcp://node: the scheduler has gone; start it again; go on after iteration 8 with" in failed.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(os.name != "posix", reason="needs signals")
+@pytest.mark.parametrize(("number", "status"), [(signal.SIGTERM, 143), (signal.SIGINT, 130), (signal.SIGKILL, -9)])
+def test_ending_a_real_run(X_file, tmp_path, number, status):
+    command = [sys.executable, "-m", "mccgr_cli", "factorize", X_file, *map(str, OPTIONS), "--iterations", "20000"]
+    subprocess.run([*command, "-o", tmp_path / "whole.h5", "-q"], check=True)
+    checkpoint = tmp_path / "C.h5"
+    parts = [*command, "-o", tmp_path / "parts.h5", "--checkpoint", checkpoint, "--checkpoint-every", "0.05"]
+    run = subprocess.Popen(parts, stderr=subprocess.PIPE, text=True)
+    while not checkpoint.exists() and run.poll() is None:
+        time.sleep(0.01)
+    run.send_signal(number)
+    _, message = run.communicate(timeout=60)
+    assert run.returncode == status, message
+    assert not (tmp_path / "parts.h5").exists()
+    subprocess.run([sys.executable, "-m", "mccgr_cli", "factorize", "--resume", checkpoint, "-q"], check=True)
+    assert contents(tmp_path / "parts.h5") == contents(tmp_path / "whole.h5")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["X.h5", "parts.h5", "whole.h5"]
