@@ -19,10 +19,13 @@ from scipy import sparse
 from mccgr_cli.blocks import Array
 from mccgr_cli.errors import DataError
 from mccgr_cli.settings import HISTORY, SCORES
-from mccgr_cli.stored import Stays, as_float, check_dtype, read_matrix, resolve
+from mccgr_cli.stored import Stays, as_float, check_dtype, read_matrix, resolve, values_of
 
 FORMAT = "mccgr"
 VERSION = 1
+ROOT_ATTRIBUTES = ("format", "version", "kind", "provenance")
+LONGEST_LIST = 1000  # in an attribute
+LONGEST_PROVENANCE = 1 << 24  # characters
 
 
 @dataclass(frozen=True)
@@ -153,18 +156,37 @@ def read(file: h5py.File, where: str, stays: Stays | None = None) -> Contents:
         elif spec.required:
             raise DataError(where, f"a {kind} file without /{name}", "make it again")
     _check_lengths(kind, datasets, where)
-    attributes = {
-        name: value.tolist() if isinstance(value, (np.generic, np.ndarray)) else value
-        for name, value in file.attrs.items()
-        if name not in ("format", "version", "kind", "provenance")
-    }
-    return Contents(kind, datasets, attributes, _read_provenance(file))
+    return Contents(kind, datasets, _read_attributes(file), _read_provenance(file))
+
+
+def _read_attributes(file: h5py.File) -> dict[str, Any]:
+    """Text, numbers, and short lists of these; nothing else is ours, nor could be written again."""
+    found = {}
+    for name in file.attrs:
+        value = file.attrs[name] if name not in ROOT_ATTRIBUTES else None
+        if isinstance(value, (np.generic, np.ndarray)) and value.size <= LONGEST_LIST:
+            value = value.tolist()
+        parts = value if isinstance(value, list) else [value]
+        if all(isinstance(part, (str, bool, int, float)) for part in parts) and is_text(name, *parts):
+            found[name] = value
+    return found
+
+
+def is_text(*parts: Any) -> bool:
+    """Whether all that is text among them can be written: bytes that are no UTF-8 come as what has no code."""
+    try:
+        for part in parts:
+            if isinstance(part, str):
+                part.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def read_text(node: h5py.Dataset, name: str, where: str) -> list[str]:
     if h5py.check_string_dtype(node.dtype) is None or node.ndim != 1:
         raise DataError(where, f"/{name} is not a list of names", "the file is damaged")
-    return [str(text) for text in node.asstr(errors="replace")[()]]
+    return [str(text) for text in values_of(node, where)]
 
 
 def _read_field(node: h5py.Dataset | h5py.Group, name: str, spec: Field, where: str, stays: Stays | None = None) -> Any:
@@ -179,7 +201,7 @@ def _read_field(node: h5py.Dataset | h5py.Group, name: str, spec: Field, where: 
     if spec.type == "text":
         return read_text(node, name, where)
     check_dtype(node, name, spec.type, where)
-    values = np.asarray(node[()])
+    values = np.asarray(values_of(node, where))
     if spec.type == "real":
         values = as_float(values)
     if spec.within is not None:
@@ -216,7 +238,8 @@ def _check_lengths(kind: str, datasets: Mapping[str, Any], where: str) -> None:
 def _read_provenance(file: h5py.File) -> dict[str, Any]:
     """Provenance is for people: a damaged one does not stop the work."""
     with contextlib.suppress(ValueError, TypeError, RecursionError):
-        value = json.loads(file.attrs.get("provenance", "{}"))
+        text = file.attrs.get("provenance", "{}")
+        value = json.loads(text) if len(text) <= LONGEST_PROVENANCE else None
         if isinstance(value, dict):
             return value
     return {}
@@ -243,7 +266,8 @@ def encode(contents: Contents) -> bytes:
 
 def _write_field(file: h5py.File, name: str, spec: Field, value: Any) -> None:
     if spec.type == "text":
-        file.create_dataset(name, data=[str(text) for text in value], dtype=h5py.string_dtype())
+        texts = [str(text).replace("\0", "\N{REPLACEMENT CHARACTER}") for text in value]  # HDF5 ends a text at 0
+        file.create_dataset(name, data=texts, dtype=h5py.string_dtype())
     elif sparse.issparse(value):
         group = file.create_group(name)
         group.attrs["shape"] = value.shape

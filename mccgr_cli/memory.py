@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from mccgr_cli.blocks import Size
-from mccgr_cli.errors import MccgrError
+from mccgr_cli.errors import DataError, MccgrError
 from mccgr_cli.settings import GraphSettings, Settings
+
+if sys.platform != "win32":
+    import resource
 
 USABLE = 0.8  # of what is free: others want some too, and X is not all that is read
 
@@ -32,8 +36,27 @@ def in_words(amount: float) -> str:
 
 
 def available() -> int:
-    """Bytes that this process can have ; a batch system may allow fewer than are free."""
-    return min([free_on_machine(), *left_by_limits()])
+    """Bytes that this process can have; a batch system may allow fewer than are free."""
+    return min([free_on_machine(), *left_by_limits(), *left_by_shell()])
+
+
+def require(amount: float, where: str, what: str = "it") -> None:
+    """Refuse to read what there is no memory for: files can declare anything."""
+    free = available()
+    if amount > free:
+        remedy = "use a larger machine, or store it as HDF5 by rows" if what == "it" else "the file may be damaged"
+        raise DataError(where, f"{what} takes {in_words(amount)} of memory, and {in_words(free)} are free", remedy)
+
+
+def left_by_shell(status: Path = Path("/proc/self/statm")) -> Iterator[int]:
+    """What ``ulimit -v`` and ``ulimit -d`` have left."""
+    pages = next(lines_of(status), "").split()
+    if sys.platform == "win32" or len(pages) < 6:
+        return
+    for limit, used in ((resource.RLIMIT_AS, pages[0]), (resource.RLIMIT_DATA, pages[5])):
+        allowed, _ = resource.getrlimit(limit)
+        if allowed != resource.RLIM_INFINITY:
+            yield max(0, allowed - int(used) * resource.getpagesize())
 
 
 def free_on_machine() -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -15,12 +16,15 @@ from scipy import sparse
 
 from mccgr_cli.blocks import Array, Matrix, Size, chunks
 from mccgr_cli.errors import DataError
+from mccgr_cli.memory import in_words, require
 from mccgr_cli.normalize import normalize
 
 LARGEST_LENGTH = 1 << 48  # of a sparse matrix: beyond that, sizes in bytes overflow
 LOAD_BYTES = 64 << 20  # read at a time
 MOST_PACKED = 256 << 20  # bytes that are unpacked together; beyond that some rows take as much memory as all
+MOST_UNPACKED, FREE_BYTES = 1_000_000, 1000  # times what a file holds, and this, that a matrix in it can be
 CHUNK_SLOTS = 10_007  # in which HDF5 finds unpacked chunks again: many more than there are, so that few meet
+TEXT_BYTES = 64  # at least, of a text in memory
 MOST_HOPS = 32  # from soft link to soft link; more are a circle
 
 Stays: TypeAlias = Callable[[Size], bool]  # whether a matrix of this size is to be left in its file
@@ -77,6 +81,20 @@ def check_filters(node: h5py.Dataset | h5py.Group, name: str, where: str) -> Non
             raise DataError(where, what, "repack it: h5repack -f GZIP=4 FILE NEWFILE")
 
 
+def values_of(dataset: h5py.Dataset, where: str) -> Any:
+    """All of a dataset, if there is memory for what it declares, and for what must be unpacked together."""
+    if dataset.shape is None:
+        raise DataError(where, f"{dataset.name} has no values", "the file is damaged")
+    text = h5py.check_string_dtype(dataset.dtype) is not None
+    each = dataset.dtype.itemsize + (TEXT_BYTES if text else 0)
+    require(max(each * math.prod(dataset.shape), chunk_bytes(dataset)), where, str(dataset.name))
+    return dataset.asstr(errors="replace")[()] if text else dataset[()]
+
+
+def chunk_bytes(dataset: h5py.Dataset) -> int:
+    return int(dataset.dtype.itemsize * math.prod(dataset.chunks or ()))
+
+
 def as_float(values: Matrix) -> Matrix:
     """Reals of any type as native float32 (only what is stored so) or float64."""
     with np.errstate(over="ignore"):  # a long double may become infinite, which is found later
@@ -98,7 +116,7 @@ def read_matrix(node: h5py.Dataset | h5py.Group, name: str, where: str, stays: S
         check_dtype(node, name, "real", where)
         shape = int(node.shape[0]), int(node.shape[1])
         left = left_in_file(node, {"data": node}, shape, where, stays)
-        return np.asarray(node[()]) if left is None else left
+        return np.asarray(values_of(node, where)) if left is None else left
     parts = sparse_parts(node, name, where)
     lengths = np.asarray(node.attrs.get("shape", node.attrs.get("h5sparse_shape", ())))
     if lengths.shape != (2,) or lengths.dtype.kind not in "iu" or lengths.max() > LARGEST_LENGTH:
@@ -108,7 +126,8 @@ def read_matrix(node: h5py.Dataset | h5py.Group, name: str, where: str, stays: S
     left = None if by_column else left_in_file(node, parts, shape, where, stays)
     if left is not None:
         return left
-    return compressed_matrix({part: parts[part][()] for part in parts}, shape, by_column, f"{where}: /{name}")
+    found = {part: values_of(parts[part], where) for part in parts}
+    return compressed_matrix(found, shape, by_column, f"{where}: /{name}")
 
 
 def sparse_parts(group: h5py.Group, name: str, where: str) -> dict[str, h5py.Dataset]:
@@ -135,6 +154,7 @@ def compressed_matrix(
     fits = width >= 0 and starts_fit(indptr, lines, len(data)) and len(indices) == len(data)
     if not fits or (len(indices) > 0 and (indices.min() < 0 or indices.max() >= width)):
         raise misfit(where)
+    require(8.0 * shape[0], where)  # where the rows begin
     make = sparse.csc_array if by_column else sparse.csr_array
     # as floats: duplicates are summed below, and small integers would overflow
     matrix = make((as_float(data), indices, indptr), shape=shape).tocsr()
@@ -281,12 +301,16 @@ def left_in_file(
     name = node.file.filename
     if stays is None or min(shape) <= 0 or not stays(size) or not os.path.isfile(name):  # noqa: PTH113 (a pipe's: no path)
         return None
+    if size.bytes > MOST_UNPACKED * (FREE_BYTES + sum(part.id.get_storage_size() for part in parts.values())):
+        raise DataError(
+            where, f"{node.name} declares {in_words(size.bytes)} and holds next to nothing", "make it again"
+        )
     unit = values.chunks[0] if values is node and values.chunks is not None else 1
     packed = max(unpacked_together(part) for part in parts.values())
     if packed > MOST_PACKED:
         return None
     if size.values is not None:
-        fits = starts_fit(parts["indptr"][()], shape[0], size.values)
+        fits = starts_fit(values_of(parts["indptr"], where), shape[0], size.values)
         if not fits or len(parts["indices"]) != size.values:
             raise misfit(f"{where}: {node.name}")
     path = os.path.abspath(name)  # noqa: PTH100

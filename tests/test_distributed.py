@@ -379,6 +379,29 @@ def test_a_worker_and_then_the_scheduler_are_killed(scheduler, classes, tmp_path
 # Commands
 
 
+@pytest.mark.slow
+def test_a_factorization_goes_on_without_the_scheduler_that_was_killed(mccgr, scheduler, X_file, tmp_path):
+    process, address = scheduler
+    options = ("--k", 3, "--method", "mcc", "--init", "random", "--tolerance", 0, "--iterations", 400)
+    assert mccgr("factorize", X_file, *options, "-o", tmp_path / "whole.h5", "-q").status == 0
+    checkpoint = tmp_path / "C.h5"
+    kept = ("--checkpoint", checkpoint, "--checkpoint-every", 0, "-o", tmp_path / "parts.h5")
+    with a_worker(address):
+        run = mccgr_process("factorize", X_file, *options, *kept, "-q", "--scheduler", address)
+        deadline = time.monotonic() + 60
+        while not checkpoint.exists() and time.monotonic() < deadline:
+            time.sleep(0.01)
+        process.kill()
+        _, said = run.communicate(timeout=60)
+    assert run.returncode == 1
+    assert "the scheduler has gone" in said
+    assert f"with: mccgr factorize --resume {checkpoint} --scheduler {address} --checkpoint-every 0 --quiet" in said
+    assert mccgr("factorize", "--resume", checkpoint, "-q").status == 0
+    with h5py.File(tmp_path / "whole.h5") as whole, h5py.File(tmp_path / "parts.h5") as parts:
+        for name in ("W", "H"):
+            np.testing.assert_allclose(parts[name], whole[name], rtol=1e-8, atol=1e-12)
+
+
 def contents(path, names):
     with h5py.File(path) as file:
         found = {name: file[name][()] for name in names}

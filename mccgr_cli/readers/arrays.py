@@ -5,6 +5,7 @@ A reader here hands over what it found as it was stored (:data:`Found`); :mod:`m
 
 from __future__ import annotations
 
+import math
 import warnings
 import zipfile
 from collections.abc import Callable, Iterator, Mapping
@@ -12,13 +13,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, Protocol, TypeAlias
+from typing import IO, Any, Protocol, TypeAlias
 
 import numpy as np
 from scipy import sparse
 
 from mccgr_cli.blocks import Array
 from mccgr_cli.errors import DataError, MccgrError
+from mccgr_cli.memory import require
 from mccgr_cli.stored import compressed_matrix
 
 # "X", and where the file has them "labels" (not yet coded), "sample_names" and "feature_names"
@@ -183,7 +185,30 @@ def read_npy_labels(path: Path, inner: str | None, where: str) -> Any:
 
 def load_npy(path: Path, where: str) -> Array:
     with parsing(".npy", where), path.open("rb") as file:
-        return np.asarray(np.lib.format.read_array(file, allow_pickle=False))
+        return read_array(file, path.stat().st_size, where)
+
+
+def read_array(file: IO[bytes], length: int, where: str) -> Array:
+    """An array out of so many bytes of a file; what it declares is checked before room is made for it."""
+    about = array_header(file)
+    if about is not None:
+        shape, dtype = about
+        size = dtype.itemsize * math.prod(shape)
+        if size > length and not dtype.hasobject:
+            raise ValueError(f"{size} bytes of values in a file of {length}")
+        require(2 * size, where)
+    file.seek(0)
+    return np.asarray(np.lib.format.read_array(file, allow_pickle=False))
+
+
+def array_header(file: IO[bytes]) -> tuple[tuple[int, ...], np.dtype[Any]] | None:
+    """Shape and type; None for records, which alone need a newer version of the format."""
+    headers = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
+    version = np.lib.format.read_magic(file)
+    if version not in headers:
+        return None
+    shape, _, dtype = headers[version](file)
+    return shape, dtype
 
 
 def read_npz(path: Path, inner: str | None, label_key: str | None, where: str) -> Found:
@@ -200,25 +225,21 @@ def npz_variables(path: Path, where: str) -> ListedVariables:
         members = [name.removesuffix(".npy") for name in archive.namelist() if name.endswith(".npy")]
         shapes = {name: npz_member_shape(archive, name) for name in members}
     if {"format", "shape", "data"} <= shapes.keys():
-        read_part = partial(read_npz_member, path)
+        read_part = partial(read_npz_member, path, where)
         shapes = {name: shape for name, shape in shapes.items() if name not in SPARSE_PARTS} | {"X": (0, 0)}
         return ListedVariables(where, ".npz", shapes, partial(read_npz_sparse, read_part, where))
-    return ListedVariables(where, ".npz", shapes, partial(read_npz_member, path))
+    return ListedVariables(where, ".npz", shapes, partial(read_npz_member, path, where))
 
 
 def npz_member_shape(archive: zipfile.ZipFile, name: str) -> tuple[int, ...] | None:
-    headers = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
     with archive.open(f"{name}.npy") as file:
-        version = np.lib.format.read_magic(file)
-        if version not in headers:  # only records need a newer one
-            return None
-        shape, _, dtype = headers[version](file)
-    return shape if dtype.kind in "fiub" else None
+        about = array_header(file)
+    return about[0] if about is not None and about[1].kind in "fiub" else None
 
 
-def read_npz_member(path: Path, name: str) -> Array:
+def read_npz_member(path: Path, where: str, name: str) -> Array:
     with zipfile.ZipFile(path) as archive, archive.open(f"{name}.npy") as file:
-        return np.asarray(np.lib.format.read_array(file, allow_pickle=False))
+        return read_array(file, archive.getinfo(f"{name}.npy").file_size, where)
 
 
 def read_npz_sparse(read_part: Callable[[str], Array], where: str, name: str) -> Any:
@@ -227,6 +248,7 @@ def read_npz_sparse(read_part: Callable[[str], Array], where: str, name: str) ->
     layout = str(read_part("format").astype(str))
     rows, columns = (int(length) for length in read_part("shape"))
     if layout == "coo":
+        require(8.0 * rows, where)
         coordinates = (read_part("row"), read_part("col"))
         return sparse.coo_array((read_part("data"), coordinates), shape=(rows, columns))
     if layout not in ("csr", "csc"):
@@ -259,10 +281,12 @@ def mat_variables(path: Path, where: str) -> ListedVariables:
     with parsing(".mat", where):
         listing = whosmat(str(path), appendmat=False)
         shapes = {name: tuple(shape) if kind in MATLAB_NUMBERS else None for name, shape, kind in listing}
-    return ListedVariables(where, ".mat", shapes, partial(read_mat_variable, path))
+        dense = {name: math.prod(shape) for name, shape, kind in listing if kind != "sparse"}
+    return ListedVariables(where, ".mat", shapes, partial(read_mat_variable, path, where, dense))
 
 
-def read_mat_variable(path: Path, name: str) -> Any:
+def read_mat_variable(path: Path, where: str, dense: Mapping[str, int], name: str) -> Any:
     from scipy.io import loadmat
 
+    require(8.0 * dense.get(name, 0), where)
     return loadmat(str(path), appendmat=False, variable_names=[name])[name]

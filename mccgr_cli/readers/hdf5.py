@@ -13,7 +13,7 @@ from mccgr_cli.blocks import Array
 from mccgr_cli.container import Contents, is_container, read, read_text
 from mccgr_cli.errors import DataError
 from mccgr_cli.readers.arrays import Found, missing, read_label_variable, read_variables, shown
-from mccgr_cli.stored import Stays, check_filters, compressed_matrix, opened, read_matrix, resolve
+from mccgr_cli.stored import Stays, check_filters, compressed_matrix, opened, read_matrix, resolve, values_of
 
 SIGNATURE = b"\x89HDF\r\n\x1a\n"
 
@@ -102,9 +102,9 @@ class HDF5Variables:
             what = f"/{name} holds no labels that can be read"
             raise DataError(self.where, what, "store them as numbers or as a list of text")
         if matlab_class(node) == "char":
-            return matlab_text(node[()])
+            return matlab_text(values_of(node, self.where))
         if h5py.check_ref_dtype(node.dtype) is h5py.Reference:
-            return [self.cell_text(reference, name) for reference in node[()].ravel()]
+            return [self.cell_text(reference, name) for reference in values_of(node, self.where).ravel()]
         return read_values(node, name, self.where)
 
     def find(self, name: str) -> h5py.Dataset | h5py.Group:
@@ -121,7 +121,7 @@ class HDF5Variables:
         node = resolve(self.file, self.file[reference].name or "", self.where)
         if not isinstance(node, h5py.Dataset) or matlab_class(node) != "char":
             raise DataError(self.where, f"/{name} holds cells that are not text", "store the labels as text")
-        return "".join(matlab_text(node[()]))
+        return "".join(matlab_text(values_of(node, self.where)))
 
 
 def matlab_class(node: h5py.Dataset) -> str:
@@ -142,7 +142,7 @@ def read_matlab_sparse(group: h5py.Group, name: str, where: str) -> Any:
         node = resolve(group, stored, where)
         if not isinstance(node, h5py.Dataset) and part == "indptr":
             raise DataError(where, f"/{name} is a sparse matrix without {stored}", "the file is damaged")
-        parts[part] = np.empty(0, np.int64) if node is None else np.ravel(node[()])
+        parts[part] = np.empty(0, np.int64) if node is None else np.ravel(values_of(node, where))
     shape = (int(group.attrs["MATLAB_sparse"]), len(parts["indptr"]) - 1)
     starts = {part: parts[part].astype(np.int64) for part in ("indptr", "indices")}  # stored unsigned
     return compressed_matrix({**parts, **starts}, shape, by_column=True, where=f"{where}: /{name}")
@@ -150,7 +150,7 @@ def read_matlab_sparse(group: h5py.Group, name: str, where: str) -> Any:
 
 def read_values(node: h5py.Dataset, name: str, where: str) -> Any:
     """Numbers as an array, text as a list."""
-    return read_text(node, name, where) if h5py.check_string_dtype(node.dtype) else np.asarray(node[()])
+    return read_text(node, name, where) if h5py.check_string_dtype(node.dtype) else np.asarray(values_of(node, where))
 
 
 # .h5ad
@@ -199,11 +199,11 @@ def read_column(file: h5py.File, frame: str, column: str, where: str) -> Any:
         return values if categories is None else pick(values, categories, path, where)
     parts = {part: resolve(node, part, where) for part in ("codes", "categories", "values", "mask")}
     if isinstance(parts["codes"], h5py.Dataset):
-        return pick(parts["codes"][()], parts["categories"], path, where)
+        return pick(values_of(parts["codes"], where), parts["categories"], path, where)
     if not isinstance(parts["values"], h5py.Dataset):
         raise DataError(where, f"/{path} is not a column of labels", f"name another column of {frame}")
     if isinstance(parts["mask"], h5py.Dataset):
-        refuse_missing(np.asarray(parts["mask"][()], dtype=bool), path, where)
+        refuse_missing(np.asarray(values_of(parts["mask"], where), dtype=bool), path, where)
     return read_values(parts["values"], path, where)
 
 

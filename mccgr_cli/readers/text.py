@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import gzip
+import io
 import warnings
 import zlib
 from collections.abc import Iterator
@@ -11,14 +12,17 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, TextIO
+from typing import IO, Any, TextIO
 
 import numpy as np
 from scipy import sparse
 
 from mccgr_cli.blocks import Array
 from mccgr_cli.errors import DataError
+from mccgr_cli.memory import available, in_words, require
 from mccgr_cli.readers.arrays import Found, refuse_names, shown
+
+PIECE = 1 << 16  # bytes that are read at a time
 
 # How programs spell a value that is not there; as a number they count neither as text nor as a header.
 MISSING = frozenset(("", "na", "n/a", "null", "none", "?", "#n/a"))
@@ -96,9 +100,13 @@ def filled(labels: list[str], unit: str, first: int, where: str) -> list[str]:
 @contextmanager
 def opened_text(path: Path, where: str) -> Iterator[TextIO]:
     """The text of a file, gzipped or not; what is wrong with its bytes is said in one line."""
-    open_text = gzip.open if path.suffix.lower() == ".gz" else open
+    open_bytes = gzip.open if path.suffix.lower() == ".gz" else open
     try:
-        with open_text(path, "rt", encoding="utf-8-sig", newline="") as file:
+        with (
+            open_bytes(path, "rb") as packed,
+            io.BufferedReader(Bounded(packed, where), PIECE) as whole,
+            io.TextIOWrapper(whole, encoding="utf-8-sig", newline="") as file,
+        ):
             yield file
     except UnicodeDecodeError as fault:
         what = f"not UTF-8 text (byte {fault.object[fault.start]:#04x})"
@@ -108,6 +116,34 @@ def opened_text(path: Path, where: str) -> Iterator[TextIO]:
         raise DataError(where, what, "make, copy or download it again") from None
     except csv.Error as fault:
         raise DataError(where, f"not a table of text ({fault})", "check its quotes") from None
+
+
+class Bounded(io.RawIOBase):
+    """The bytes of a file, as many as leave room for the numbers in them: a small gzip file may hold any amount."""
+
+    def __init__(self, file: IO[bytes] | gzip.GzipFile, where: str) -> None:
+        self._file, self._where = file, where
+        self._most = available() // 2
+
+    def readinto(self, buffer: Any) -> int:
+        piece = self._file.read(len(buffer))
+        if self._file.tell() > self._most:
+            what = f"more text than half the free memory, {in_words(self._most)}"
+            raise DataError(self._where, what, "use a larger machine, or store it as HDF5")
+        buffer[: len(piece)] = piece
+        return len(piece)
+
+    def seek(self, offset: int, whence: int = 0) -> int:
+        return self._file.seek(offset, whence)
+
+    def tell(self) -> int:
+        return self._file.tell()
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
 
 
 def delimiter(path: Path) -> str:
@@ -264,11 +300,13 @@ def parse_mtx(file: TextIO, where: str) -> Any:
     n, d, *entries = map(int, size)
     if min(n, d) < 0 or (symmetry == "symmetric" and n != d):
         raise ValueError(f"its size is {n} x {d}")
+    require(8.0 * (n if layout == "coordinate" else n * d), where)
     if layout == "array":
         return fill_array(load_text(file, 1).ravel(), n, d, symmetry == "symmetric")
-    table = load_text(file, 2 if field == "pattern" else 3)
+    table = load_text(file, 2 if field == "pattern" else 3, max_rows=entries[0] + 1)
     if len(table) != entries[0]:
-        raise ValueError(f"{len(table)} entries where its header says {entries[0]}")
+        found = len(table) if len(table) < entries[0] else "more"
+        raise ValueError(f"{found} entries where its header says {entries[0]}")
     rows, columns = table[:, 0] - 1, table[:, 1] - 1
     if len(table) and (min(rows.min(), columns.min()) < 0 or rows.max() >= n or columns.max() >= d):
         raise ValueError("an index outside its size")
