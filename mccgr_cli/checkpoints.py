@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -60,7 +60,7 @@ def checkpoint_contents(checkpoint: Checkpoint) -> Contents:
         "restart": progress.restart,
         "quiet": progress.quiet,
         "random": json.dumps(progress.random),
-        "run": json.dumps({**asdict(run), "version": __version__}),
+        "run": json.dumps({**vars(run), "inputs": [vars(given) for given in run.inputs], "version": __version__}),
     }
     if progress.alpha is not None:
         attributes["alpha"] = progress.alpha

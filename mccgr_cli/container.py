@@ -26,6 +26,7 @@ VERSION = 1
 ROOT_ATTRIBUTES = ("format", "version", "kind", "provenance")
 LONGEST_LIST = 1000  # in an attribute
 LONGEST_PROVENANCE = 1 << 24  # characters
+DEEPEST_PROVENANCE = 200  # of the parts of a step, with its inputs and theirs
 
 
 @dataclass(frozen=True)
@@ -240,9 +241,20 @@ def _read_provenance(file: h5py.File) -> dict[str, Any]:
     with contextlib.suppress(ValueError, TypeError, RecursionError):
         text = file.attrs.get("provenance", "{}")
         value = json.loads(text) if len(text) <= LONGEST_PROVENANCE else None
-        if isinstance(value, dict):
+        if isinstance(value, dict) and is_shallow(value):
             return value
     return {}
+
+
+def is_shallow(value: Any) -> bool:
+    """Whether what holds it can still be written: that goes down one call for each level."""
+    level: list[Any] = [value]
+    for _ in range(DEEPEST_PROVENANCE):
+        inner = [one.values() if isinstance(one, dict) else one for one in level if isinstance(one, (dict, list))]
+        level = [one for some in inner for one in some]
+        if not level:
+            return True
+    return False
 
 
 # Writing

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -33,7 +33,7 @@ def record(command: str, parameters: Mapping[str, Any], inputs: Sequence[Input])
         "parameters": dict(parameters),
         "versions": {"mccgr": __version__, "python": sys.version.split()[0], **installed_versions()},
         "time": datetime.now(UTC).isoformat(timespec="seconds"),
-        "inputs": [asdict(given) for given in inputs],
+        "inputs": [vars(given) for given in inputs],
     }
 
 

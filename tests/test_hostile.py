@@ -165,7 +165,7 @@ def test_compressed_bombs(refused_by_all, tmp_path, monkeypatch):
         archive.writestr("X.npy", buffer.getvalue())
     refused_by_all(tmp_path / "X.npz", "takes 16 MB of memory")
     scipy_io.savemat(tmp_path / "X.mat", {"X": np.zeros((500, 4000))}, do_compression=True)
-    refused_by_all(tmp_path / "X.mat", "takes 16 MB of memory")
+    refused_by_all(tmp_path / "X.mat", "of memory, and 10 MB are free")
     with gzip.open(tmp_path / "X.csv.gz", "wt") as file:
         file.write("0," * 3_000_000 + "\n")
     refused_by_all(tmp_path / "X.csv.gz", "more text than half the free memory, 5 MB")

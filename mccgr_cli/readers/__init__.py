@@ -18,9 +18,10 @@ from typing import Any, BinaryIO
 
 from mccgr_cli.container import Contents
 from mccgr_cli.errors import DataError
-from mccgr_cli.readers import arrays, hdf5, text
+from mccgr_cli.readers import arrays, hdf5, matlab, text
 from mccgr_cli.readers.arrays import Found
 from mccgr_cli.readers.checks import code_labels, finish_matrix
+from mccgr_cli.readers.heaps import HeapFinder, check_heaps
 from mccgr_cli.stored import Stays
 
 HASH_BYTES = 1 << 20
@@ -44,7 +45,7 @@ class Format:
 TABLE = Format(text.read_table, text.read_table_labels)
 MATRIX_MARKET = Format(text.read_mtx, text.refuse_mtx_labels)
 FORMATS = {
-    ".mat": Format(arrays.read_mat, arrays.read_mat_labels),
+    ".mat": Format(matlab.read_mat, matlab.read_mat_labels),
     ".npy": Format(arrays.read_npy, arrays.read_npy_labels),
     ".npz": Format(arrays.read_npz, arrays.read_npz_labels),
     ".mtx": MATRIX_MARKET,
@@ -155,14 +156,16 @@ def opened(typed: str) -> Iterator[Source]:
                 stream = sys.stdin.buffer if piped else first_look.enter_context(path.open("rb"))
                 file: BinaryIO = stack.enter_context(tempfile.TemporaryFile())
                 handle = file
-                digest = hash_bytes(stream, file)
+                digest, heaps = look_through(stream, file)
             else:
                 file = first_look.enter_context(path.open("rb"))
-                digest = hash_bytes(file)
+                digest, heaps = look_through(file)
             if file.seek(0, 2) == 0:
                 remedy = "the command before the pipe may have failed" if handle is file else "make it again"
                 raise DataError(name, "empty" if handle is file else "empty file", remedy)
             has_signature = hdf5.is_hdf5(file)
+            if has_signature:
+                check_heaps(file, heaps, name)
         first_look.close()
         yield Source(name, handle, inner, suffix_of(path), digest, has_signature)
 
@@ -195,14 +198,15 @@ def accessing(name: str) -> Iterator[None]:
         raise DataError(name, f"cannot be read: {(fault.strerror or str(fault)).lower()}") from None
 
 
-def hash_bytes(stream: BinaryIO, copy: BinaryIO | None = None) -> str:
-    """The SHA-256 of a stream, copied on the way if it cannot be read twice."""
-    digest = hashlib.sha256()
+def look_through(stream: BinaryIO, copy: BinaryIO | None = None) -> tuple[str, list[int]]:
+    """The SHA-256 of a stream, and where HDF5 may have heaps in it; copied on the way if it cannot be read twice."""
+    digest, heaps = hashlib.sha256(), HeapFinder()
     while chunk := stream.read(HASH_BYTES):
         digest.update(chunk)
+        heaps.pass_by(chunk)
         if copy is not None:
             copy.write(chunk)
-    return digest.hexdigest()
+    return digest.hexdigest(), heaps.places
 
 
 def suffix_of(path: Path) -> str:

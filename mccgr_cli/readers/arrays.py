@@ -1,4 +1,4 @@
-"""Files of named arrays: which one is the matrix, which one the labels; and .npy, .npz and .mat.
+"""Files of named arrays: which one is the matrix, which one the labels; and .npy and .npz.
 
 A reader here hands over what it found as it was stored (:data:`Found`); :mod:`mccgr_cli.readers` checks it.
 """
@@ -6,6 +6,7 @@ A reader here hands over what it found as it was stored (:data:`Found`); :mod:`m
 from __future__ import annotations
 
 import math
+import sys
 import warnings
 import zipfile
 from collections.abc import Callable, Iterator, Mapping
@@ -31,8 +32,6 @@ LABEL_NAMES = ("Y", "gnd", "labels")
 SHOWN_NAMES = 10
 
 SPARSE_PARTS = frozenset(("format", "shape", "data", "indices", "indptr", "row", "col", "_is_array"))
-MATLAB_INTEGERS = frozenset(f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64))
-MATLAB_NUMBERS = MATLAB_INTEGERS | {"double", "single", "logical", "sparse"}
 
 
 class Variables(Protocol):
@@ -198,7 +197,10 @@ def read_array(file: IO[bytes], length: int, where: str) -> Array:
             raise ValueError(f"{size} bytes of values in a file of {length}")
         require(2 * size, where)
     file.seek(0)
-    return np.asarray(np.lib.format.read_array(file, allow_pickle=False))
+    values = np.asarray(np.lib.format.read_array(file, allow_pickle=False))
+    if values.dtype.kind == "U" and values.size and values.ravel().view(np.uint32).max() > sys.maxunicode:
+        raise ValueError("letters that there are not")
+    return values
 
 
 def array_header(file: IO[bytes]) -> tuple[tuple[int, ...], np.dtype[Any]] | None:
@@ -262,31 +264,3 @@ def refuse_names(inner: str | None, label_key: str | None, format_name: str, whe
         raise DataError(where, f"a {format_name} file holds one matrix", f"leave out ::{inner}")
     if label_key:
         raise DataError(where, f"a {format_name} file holds no labels", "leave out --label-key")
-
-
-# .mat before version 7.3 (which is HDF5)
-
-
-def read_mat(path: Path, inner: str | None, label_key: str | None, where: str) -> Found:
-    return read_variables(mat_variables(path, where), inner, label_key)
-
-
-def read_mat_labels(path: Path, inner: str | None, where: str) -> Any:
-    return read_label_variable(mat_variables(path, where), inner)
-
-
-def mat_variables(path: Path, where: str) -> ListedVariables:
-    from scipy.io import whosmat
-
-    with parsing(".mat", where):
-        listing = whosmat(str(path), appendmat=False)
-        shapes = {name: tuple(shape) if kind in MATLAB_NUMBERS else None for name, shape, kind in listing}
-        dense = {name: math.prod(shape) for name, shape, kind in listing if kind != "sparse"}
-    return ListedVariables(where, ".mat", shapes, partial(read_mat_variable, path, where, dense))
-
-
-def read_mat_variable(path: Path, where: str, dense: Mapping[str, int], name: str) -> Any:
-    from scipy.io import loadmat
-
-    require(8.0 * dense.get(name, 0), where)
-    return loadmat(str(path), appendmat=False, variable_names=[name])[name]

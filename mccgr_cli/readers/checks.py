@@ -72,6 +72,8 @@ def as_real(X: Any, where: str) -> Matrix:
         return np.ascontiguousarray(X)
     matrix = X.tocsr()
     matrix.sum_duplicates()  # and sorts the indices
+    if max(*matrix.shape, matrix.nnz) < 2**31:  # longer ones take more memory, and k-means takes none
+        matrix.indices, matrix.indptr = (part.astype(np.int32, copy=False) for part in (matrix.indices, matrix.indptr))
     return matrix
 
 

@@ -308,7 +308,7 @@ def parse_mtx(file: TextIO, where: str) -> Any:
         found = len(table) if len(table) < entries[0] else "more"
         raise ValueError(f"{found} entries where its header says {entries[0]}")
     rows, columns = table[:, 0] - 1, table[:, 1] - 1
-    if len(table) and (min(rows.min(), columns.min()) < 0 or rows.max() >= n or columns.max() >= d):
+    if len(table) and not (min(rows.min(), columns.min()) >= 0 and rows.max() < n and columns.max() < d):
         raise ValueError("an index outside its size")
     values = np.ones(len(table)) if field == "pattern" else table[:, 2]
     if symmetry == "symmetric":
