@@ -12,6 +12,7 @@ import time
 import h5py
 import numpy as np
 import pytest
+from conftest import planted
 from scipy import sparse
 
 from mccgr_cli import __version__, solver
@@ -23,7 +24,6 @@ from mccgr_cli.provenance import Input
 from mccgr_cli.readers import load
 from mccgr_cli.settings import GraphSettings, Settings
 from mccgr_cli.storage import write_files
-from tests.conftest import planted
 
 RUN = Run({"source": "X.h5"}, {"k": 3}, [Input("X.h5", "0")])
 WAYS = [

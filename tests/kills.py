@@ -1,0 +1,210 @@
+"""Kill runs at random moments, and look at what they leave.
+
+    python -m tests.kills --kills 200 --seed 0
+
+After each SIGKILL every file with the name of an output must be whole, and the run, given again until it ends, must
+leave what an undisturbed one does, to the last bit. Prints how many kills hit which kind of run, and where.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import h5py
+import numpy as np
+
+from mccgr_cli.readers import load
+
+ROOT = Path(__file__).parent.parent
+MCCGR = [sys.executable, "-m", "mccgr_cli"]
+MOST_KILLS = 8  # of one run, which is then left alone
+TIMES = {"history/seconds", "seconds"}  # datasets that differ from run to run
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """A command, the kinds of the files it writes, and what it goes on with after it was killed."""
+
+    name: str
+    command: list[str]
+    kinds: dict[str, str]  # of files by name
+    again: Callable[[Path], list[str]]
+    writing: bool = False  # kill it while it writes
+
+
+def scenarios(data: Path) -> list[Scenario]:
+    small, large = str(data / "small.h5"), str(data / "large.h5")
+    solver = ["--k", "4", "--tolerance", "0", "--restarts", "2", "--init", "random", "-q"]
+    factorize = ["factorize", small, *solver, "--iterations", "1500", "-o", "F.h5", "--checkpoint", "C.h5"]
+    often = [*factorize, "--checkpoint-every", "0.02"]
+    wide = ["factorize", large, "--k", "20", "--method", "l2", "--init", "random", "--tolerance", "0", "-q"]
+    writes = [*wide, "--iterations", "1", "-o", "F.h5", "--overwrite"]
+    keeps = [*wide, "--iterations", "8", "-o", "F.h5", "--checkpoint", "C.h5", "--checkpoint-every", "0"]
+    extract = ["extract", str(ROOT / "sample_data" / "textures"), "--words", "30", "--jobs", "2", "-q", "-o", "X.h5"]
+    compare = ["experiment", small, "--k", "2,3", "--runs", "6", "--methods", "l2,mccgr", "--jobs", "2", "-q"]
+    factors = {"F.h5": "factors", "C.h5": "checkpoint"}
+    return [
+        Scenario("factorize", often, factors, lambda folder: resumed(folder, often)),
+        Scenario("extract", extract, {"X.h5": "matrix"}, lambda _: extract),
+        Scenario("experiment", [*compare, "-o", "R.h5"], {"R.h5": "results"}, lambda _: [*compare, "-o", "R.h5"]),
+        Scenario("writing a result", writes, factors, lambda _: writes, writing=True),
+        Scenario("writing a checkpoint", keeps, factors, lambda folder: resumed(folder, keeps), writing=True),
+    ]
+
+
+def resumed(folder: Path, command: list[str]) -> list[str]:
+    return ["factorize", "--resume", "C.h5", "-q"] if (folder / "C.h5").exists() else command
+
+
+def make_data(folder: Path) -> None:
+    rng = np.random.default_rng(0)
+    labels = np.arange(200) % 5
+    X = rng.gamma(4.0, (np.kron(np.eye(5), np.ones((1, 8))) * 4 + 0.5)[labels] / 4)
+    with h5py.File(folder / "small.h5", "w") as file:
+        file["X"], file["labels"] = X, labels
+    with h5py.File(folder / "large.h5", "w") as file:
+        file["X"] = rng.random((150_000, 24), dtype=np.float32)
+
+
+def run(command: list[str], folder: Path) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [*MCCGR, *command], cwd=folder, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True
+    )
+
+
+def killed(
+    process: subprocess.Popen[str], folder: Path, scenario: Scenario, rng: np.random.Generator, length: float
+) -> bool:
+    """Kill it at a random moment of what it takes, or of its writing; False if it had ended before."""
+    if scenario.writing:
+        skipped = int(rng.integers(1, 6)) if "--checkpoint" in scenario.command else 1
+        for _ in range(skipped):
+            while process.poll() is None and not list(folder.glob(".*.mccgr.tmp")):
+                time.sleep(0.0005)
+            if skipped > 1:
+                time.sleep(0.05)
+        time.sleep(float(rng.uniform(0, 0.06)))
+    else:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(float(rng.uniform(0, length)))
+    process.kill()
+    _, message = process.communicate()
+    if process.returncode not in (0, -signal.SIGKILL):
+        raise AssertionError(f"{scenario.name}: status {process.returncode}: {message}")
+    return process.returncode != 0
+
+
+def check_outputs(folder: Path, scenario: Scenario) -> None:
+    """Every file with the name of an output is whole."""
+    for name, kind in scenario.kinds.items():
+        if (folder / name).exists():
+            load(str(folder / name), kinds=(kind,))
+
+
+def contents(path: Path) -> dict[str, object]:
+    """All that a file holds but times."""
+    found: dict[str, object] = {}
+
+    def take(name: str, node: object) -> None:
+        if isinstance(node, h5py.Dataset) and name not in TIMES:
+            found[name] = np.asarray(node[()]).tobytes() if node.dtype.kind != "O" else node[()].tolist()
+
+    with h5py.File(path) as file:
+        file.visititems(take)
+        found["attributes"] = str(
+            sorted((name, str(value)) for name, value in file.attrs.items() if name != "provenance")
+        )
+        found["parameters"] = json.loads(file.attrs["provenance"])["parameters"]
+    return found
+
+
+def undisturbed(scenario: Scenario, folder: Path) -> tuple[dict[str, object], float]:
+    began = time.monotonic()
+    process = run(scenario.command, folder)
+    _, message = process.communicate()
+    assert process.returncode == 0, message
+    return contents(folder / output_of(scenario)), time.monotonic() - began
+
+
+def output_of(scenario: Scenario) -> str:
+    return next(iter(scenario.kinds))
+
+
+def campaign(kills: int, seed: int) -> Counter[str]:
+    """So many kills, shared among the scenarios; an AssertionError for whatever is not as it should be."""
+    counts: Counter[str] = Counter()
+    rng = np.random.default_rng(seed)
+    with tempfile.TemporaryDirectory() as place:
+        data = Path(place) / "data"
+        data.mkdir()
+        make_data(data)
+        for number, scenario in enumerate(scenarios(data)):
+            clean = Path(place) / f"clean{number}"
+            clean.mkdir()
+            expected, length = undisturbed(scenario, clean)
+            share = kills // 5 + (number < kills % 5)
+            done = 0
+            while done < share:
+                folder = Path(place) / f"run{number}-{done}"
+                folder.mkdir()
+                done += until_it_ends(scenario, folder, rng, length, share - done, counts)
+                assert contents(folder / output_of(scenario)) == expected, f"{scenario.name}: another result"
+                left = {path.name for path in folder.iterdir()} - {output_of(scenario)}
+                assert not left, f"{scenario.name}: left {left}"
+                counts[f"{scenario.name}: ended with the same result"] += 1
+    return counts
+
+
+def until_it_ends(
+    scenario: Scenario, folder: Path, rng: np.random.Generator, length: float, most: int, counts: Counter[str]
+) -> int:
+    """Run it, kill it, let it go on; after so many kills it is left alone. How many kills there were."""
+    command = scenario.command
+    for kills in range(min(most, MOST_KILLS)):
+        process = run(command, folder)
+        if not killed(process, folder, scenario, rng, length):
+            return kills
+        counts[f"{scenario.name}: killed"] += 1
+        counts[f"{scenario.name}: killed while it wrote"] += bool(list(folder.glob(".*.mccgr.tmp")))
+        check_outputs(folder, scenario)
+        if (folder / output_of(scenario)).exists() and "--overwrite" not in scenario.command:
+            finish(folder, scenario)
+            return kills + 1
+        command = scenario.again(folder)
+    _, message = (process := run(command, folder)).communicate()
+    assert process.returncode == 0, f"{scenario.name}: {message}"
+    return min(most, MOST_KILLS)
+
+
+def finish(folder: Path, scenario: Scenario) -> None:
+    """The result was out when the kill came: only what it would have removed next may be left."""
+    for path in folder.iterdir():
+        if path.name != output_of(scenario):
+            assert path.name.endswith((".part", ".mccgr.lock")) or path.name == "C.h5", path.name
+            path.unlink()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--kills", type=int, default=200)
+    parser.add_argument("--seed", type=int, default=0)
+    given = parser.parse_args()
+    began = time.monotonic()
+    for what, count in campaign(given.kills, given.seed).items():
+        print(f"{count:5} {what}")
+    print(f"{given.kills} kills in {time.monotonic() - began:.0f} s: every output whole, every result the same")
+
+
+if __name__ == "__main__":
+    main()
