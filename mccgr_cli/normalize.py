@@ -41,7 +41,23 @@ def row_sizes(X: Matrix, how: str) -> Array:
         squares = np.asarray(X.power(2).sum(axis=1, dtype=np.float64)).ravel()
     else:
         squares = np.einsum("ij,ij->i", X, X, dtype=np.float64)
-    return np.sqrt(squares)
+    sizes: Array = np.sqrt(squares)
+    limits = np.finfo(X.dtype)
+    small = np.flatnonzero(squares < limits.tiny / limits.eps)  # some squares may have been too small for a number
+    if len(small):
+        sizes[small] = small_lengths(X[small])
+    return sizes
+
+
+def small_lengths(X: Matrix) -> Array:
+    """The lengths of rows, each measured in units of its largest value."""
+    X = X.astype(np.float64)
+    largest: Any = X.max(axis=1)
+    units = np.maximum(largest.toarray().ravel() if sparse.issparse(X) else largest, np.finfo(X.dtype).tiny)
+    scale_rows(X, 1 / units)
+    squares: Any = (X * X).sum(axis=1)
+    lengths: Array = units * np.sqrt(np.asarray(squares).ravel())
+    return lengths
 
 
 def weigh_features(X: Matrix, weights: Array) -> Matrix:
