@@ -13,6 +13,7 @@ import numpy as np
 from scipy.optimize import nnls
 
 from mccgr_cli.blocks import Array, BlockSource, Matrix, Partial, times
+from mccgr_cli.errors import ParameterError
 from mccgr_cli.methods.base import AlternatingUpdate, Problem, Terms, gather
 from mccgr_cli.products import Products
 
@@ -23,6 +24,11 @@ STEP_FACTOR = 0.1
 SUFFICIENT = 0.01
 MOST_STEPS = 1000
 MOST_TRIALS = 20
+ORDINARY_BITS = 16  # of the size of X, up or down, that steps of these lengths can deal with
+
+# Of gdcls: how far the basis may grow, and the share of X that W is to explain with a large ridge.
+MOST_GROWN_BITS = 30
+LEAST_EXPLAINED = 1e-6
 
 # Of the coefficients of new samples: rounds over the components, and the relative change at which they stop.
 MOST_ROUNDS = 200
@@ -33,12 +39,26 @@ class ConstrainedLeastSquaresUpdate(AlternatingUpdate):
     """H by the multiplicative step, then W <- max(0, XH' (HH' + lambda I)^-1).
 
     ``ridge`` is lambda relative to the mean of the diagonal of HH', so that it has no units. The step for W
-    cuts negative coefficients off after solving, so the objective may rise now and then.
+    cuts negative coefficients off after solving, so the objective may rise now and then. It also makes W smaller, and
+    the next step for H makes up for that: a basis that has grown far is scaled back, by a power of 2, before it
+    overflows. The W that follows is larger by as much.
     """
 
     def __init__(self, problem: Problem, W: Array, H: Array) -> None:
         super().__init__(problem, W, H)
         self.ridge = problem.ridge
+        self.bits = bits_of(self.H)
+
+    def improve(self, rho: Array, before: float) -> None:
+        super().improve(rho, before)
+        if self.errors.sum() >= (1 - LEAST_EXPLAINED) * self.squares.sum() and self.ridge > 1:
+            raise ParameterError("--ridge", f"with {self.ridge:g} the basis explains nothing of X", "lower it")
+
+    def improve_basis(self) -> None:
+        super().improve_basis()
+        grown = bits_of(self.H) - self.bits
+        if abs(grown) > MOST_GROWN_BITS:
+            self.H *= 2.0**-grown
 
     def improve_coefficients(self, rho: Array) -> None:
         gram = self.H @ self.H.T
@@ -50,6 +70,11 @@ class ConstrainedLeastSquaresUpdate(AlternatingUpdate):
         self.sweep(regress_rows, (), shared, into=(self.W,))
 
 
+def bits_of(values: Array) -> int:
+    """The power of 2 above the largest."""
+    return int(np.frexp(values.max())[1])
+
+
 def regress_rows(X_b: Matrix, solver: Array, products: Products) -> Partial:
     new = products.narrow(X_b, solver)
     np.maximum(new, 0, out=new)
@@ -59,31 +84,45 @@ def regress_rows(X_b: Matrix, solver: Array, products: Products) -> Partial:
 class ProjectedGradientUpdate(AlternatingUpdate):
     """min ||X - WH||^2 over H >= 0, then over W >= 0, each by projected gradients to a falling tolerance.
 
-    Each subproblem lives on small matrices; X is passed over twice, for XH' and for W'X.
+    Each subproblem lives on small matrices; X is passed over twice, for XH' and for W'X. An X of very large or very
+    small values is measured in a unit of its own, a power of 2: the gradient for W has the size of X squared, that for
+    H of X, and one tolerance for both would leave one of them where it began.
     """
 
     kept = (*AlternatingUpdate.kept, "tolerance_H", "tolerance_W")
 
+    def __init__(self, problem: Problem, W: Array, H: Array) -> None:
+        super().__init__(problem, W, H)
+        bits = bits_of(np.sqrt(problem.squares.sum() / np.prod(self.source.shape, dtype=float)))
+        self.unit = 2.0**bits if abs(bits) > ORDINARY_BITS else 1.0
+
     def start(self) -> Terms:
         terms = super().start()
-        gradient_H = self.G @ self.H - self.P
-        gradient_W = self.W @ (self.H @ self.H.T) - times(self.source, self.H.T)
+        gradient_H = (self.G @ self.H - self.P) / self.unit
+        target, gram = self._seen_by_coefficients()
+        gradient_W = self.W @ gram - target
         steepness = float(np.hypot(np.linalg.norm(gradient_H), np.linalg.norm(gradient_W)))
         self.tolerance_H = self.tolerance_W = GRADIENT_FALL * steepness
         return terms
 
     def improve_basis(self) -> None:
-        basis, steps = project_to_minimum(self.P.T, self.G, self.H.T, self.tolerance_H)
-        self.H = np.ascontiguousarray(basis.T)
+        target, start = self.P.T / self.unit, self.H.T / self.unit
+        basis, steps = project_to_minimum(target, self.G, start, self.tolerance_H)
+        self.H = np.ascontiguousarray(basis.T * self.unit)
         if steps == 0:
             self.tolerance_H *= STEP_FACTOR
 
     def improve_coefficients(self, rho: Array) -> None:
-        new, steps = project_to_minimum(times(self.source, self.H.T), self.H @ self.H.T, self.W, self.tolerance_W)
+        new, steps = project_to_minimum(*self._seen_by_coefficients(), self.W, self.tolerance_W)
         self.W = new.astype(self.source.dtype)
         if steps == 0:
             self.tolerance_W *= STEP_FACTOR
         self.sweep(gather, (self.W,), (self.products,))
+
+    def _seen_by_coefficients(self) -> tuple[Array, Array]:
+        """XH' and HH', in units."""
+        basis = self.H / self.unit
+        return times(self.source, basis.T) / self.unit, basis @ basis.T
 
 
 def project_to_minimum(target: Array, gram: Array, start: Array, tolerance: float) -> tuple[Array, int]:
