@@ -86,10 +86,12 @@ def ratio(X_b: Matrix, fit: Array) -> Matrix:
 def divergence(X_b: Matrix, fit: Array, W_b: Array, basis: Array) -> float:
     values: Any = X_b.data if sparse.issparse(X_b) else X_b
     total = float(kl_div(values, fit).sum(dtype=np.float64))
+    if total == -np.inf:  # ln(x / WH) of the smallest x there are: as good as 0, and what counts there is WH
+        total = float(kl_div(np.where(values < np.finfo(fit.dtype).tiny * fit, 0, values), fit).sum(dtype=np.float64))
     if sparse.issparse(X_b):  # where x is 0 its term is (WH)_ij alone
         everywhere = W_b.sum(axis=0, dtype=np.float64) @ basis.sum(axis=1, dtype=np.float64)
         total += max(0.0, float(everywhere - fit.sum(dtype=np.float64)))
-    return total
+    return max(0.0, total)  # rounding may take it below
 
 
 def divergence_coefficients(source: BlockSource, H: Array, rho: Array) -> Array:
