@@ -112,7 +112,10 @@ def edge_weights(X: Matrix | BlockSource, found: Found, settings: GraphSettings,
     if settings.weight != "heat":
         return weights
     width = settings.heat_width or mean_distance(X)
-    return np.exp(-weights / (2 * width**2)) if width > 0 else np.ones(len(weights))
+    if width == 0:
+        return np.ones(len(weights))
+    with np.errstate(over="ignore"):  # infinitely far apart: no edge
+        return np.exp(-weights / (2 * width**2))
 
 
 def overlap(rows: Array, columns: Array, n: int) -> Array:
