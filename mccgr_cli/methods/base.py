@@ -13,11 +13,15 @@ import numpy as np
 from scipy import sparse
 
 from mccgr_cli.blocks import DENSE_BLOCK_BYTES, Array, BlockSource, Matrix, MemoryBlocks, Partial, chunks, sweep, times
+from mccgr_cli.errors import DataError
 from mccgr_cli.products import Products, products_for
 
 # Samples of the graph whose neighbours are summed together, and edges when the term is summed edge by edge.
 NODE_BLOCK = 1 << 12
 EDGE_BLOCK = 1 << 16
+MOST_RESTORED = 4  # of what the graph may take from a coefficient, alpha u w, if the lengths of columns are kept
+# By size of a number in bytes: what a sample's edges may weigh in all, so that products with W still fit.
+LARGEST_DEGREE = {4: 1e32, 8: 1e250}
 
 
 @dataclass(frozen=True)
@@ -58,8 +62,13 @@ class GraphTerm:
             joined = float(self._plain.sum()) / self._plain.shape[0]
             hold = float(np.einsum("kj,kj,j->", H, H, rho)) / len(H)
             self.alpha = self._strength * hold / joined if joined > 0 else 0.0
-        self.adjacency = (self._plain * self.alpha).astype(self._dtype)
-        self.degrees: Array = np.asarray(self.adjacency.sum(axis=1)).ravel()  # alpha u
+        with np.errstate(over="ignore", invalid="ignore"):
+            self.adjacency = (self._plain * self.alpha).astype(self._dtype)
+            self.degrees: Array = np.asarray(self.adjacency.sum(axis=1)).ravel()  # alpha u
+        if not self.degrees.max() <= LARGEST_DEGREE[self._dtype.itemsize]:  # also true of NaN
+            heaviest = self._plain.max()
+            what = f"edges of {heaviest:g} cannot be weighed by alpha {self.alpha:g} in {self._dtype}"
+            raise DataError("the graph", what, "lower --alpha or --strength, or scale the edges to 1")
         self.rows = MemoryBlocks(self.adjacency, NODE_BLOCK)
 
     def pull(self, W: Array) -> Array:
@@ -71,7 +80,7 @@ class GraphTerm:
         anchor = self.pull(W)
         anchor += self.degrees[:, None] * W
         if growth is not None:
-            anchor += growth * W
+            anchor += restored(growth, self.degrees) * W
         return anchor
 
     def value(self, W: Array, pull: Array) -> float:
@@ -89,6 +98,16 @@ class GraphTerm:
             gap = (W[edges.row[part]] - W[edges.col[part]]).astype(np.float64)
             total += float(np.einsum("ek,ek,e->", gap, gap, edges.data[part]))
         return total / 2
+
+
+def restored(growth: Array, degrees: Array) -> Array:
+    """``growth`` (k,) of the coefficients of samples with these alpha u, (n, k).
+
+    The graph takes nothing from a sample without edges, and little where they are light. There a coefficient must not
+    get much more back: it would grow without end.
+    """
+    limited: Array = np.minimum(growth, MOST_RESTORED * degrees[:, None])
+    return limited
 
 
 class Loss(ABC):

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from mccgr_cli.blocks import Array, Matrix, MemoryBlocks, Partial, chunks
-from mccgr_cli.methods.base import GraphTerm, Problem, QuadraticUpdate, gather
+from mccgr_cli.methods.base import GraphTerm, Problem, QuadraticUpdate, gather, restored
 from mccgr_cli.products import Products
 
 # Rounds over the components for each pass over X: they work on small matrices. Fewer do where they come this near.
@@ -249,7 +249,8 @@ def step_along(
 ) -> tuple[Array, float, float]:
     """The step for some samples, how far it goes back on the one before, and the square of its length."""
     target = A_b @ ahead
-    target += (degrees_b[:, None] if growth is None else degrees_b[:, None] + growth) * ahead_b
+    held = degrees_b[:, None]
+    target += (held if growth is None else held + restored(growth, degrees_b)) * ahead_b
     target += numerator_b
     new = descended(ahead_b, target, gram, 2 * degrees_b, 1, products)
     step = new - here_b
