@@ -1,0 +1,43 @@
+"""Whatever is damaged or odd: it is done, or refused in one line, in good time, and nothing else is touched."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+INDEX = Path(__file__).parent / "fuzz" / "found" / "index.txt"
+FOUND = [line for line in INDEX.read_text().splitlines() if line.strip() and not line.startswith("#")]
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(sys.platform != "linux", reason="needs limits and a watch on files as Linux has them"),
+]
+
+
+def fuzz(*arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "tests.fuzz", *arguments]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+
+
+def test_damaged_files_and_odd_command_lines():
+    done = fuzz("--cases", "250", "--seed", "7")
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.fixture(scope="module")
+def replayed() -> dict[str, list[str]]:
+    done = fuzz("--found")
+    assert done.stdout, done.stderr
+    results: dict[str, list[str]] = json.loads(done.stdout)
+    return results
+
+
+@pytest.mark.parametrize("line", FOUND)
+def test_what_failed_once_does_not_fail_again(replayed, line):
+    outcome, message = replayed[line]
+    assert outcome in ("done", "refused", "usage", "exhausted"), f"{outcome}: {message}"
