@@ -105,6 +105,15 @@ SCHEMA: Mapping[str, Mapping[str, Field]] = {
 }
 
 
+# Datasets that come together or not at all.
+TOGETHER = (
+    tuple(FACTORS),
+    tuple(name for name in EXTRACTED if name.startswith("skipped/")),
+    tuple(name for name in CHECKPOINT if name.startswith("previous/")),
+    tuple(name for name in CHECKPOINT if name.startswith("best/")),
+)
+
+
 @dataclass(frozen=True)
 class Contents:
     """What a file holds: its kind, its datasets by path, its root attributes and how it came to be."""
@@ -157,6 +166,11 @@ def read(file: h5py.File, where: str, stays: Stays | None = None) -> Contents:
         elif spec.required:
             raise DataError(where, f"a {kind} file without /{name}", "make it again")
     _check_lengths(kind, datasets, where)
+    for names in TOGETHER:
+        there = [name for name in names if name in datasets]
+        missing = [name for name in names if name in SCHEMA[kind] and name not in datasets]
+        if there and missing:
+            raise DataError(where, f"/{there[0]} without /{missing[0]}", "make it again")
     return Contents(kind, datasets, _read_attributes(file), _read_provenance(file))
 
 

@@ -65,7 +65,7 @@ def health(contents: Contents) -> dict[str, Any]:
         facts["empty samples"] = int(np.count_nonzero(samples == 0))
         facts["empty features"] = int(np.count_nonzero(features == 0))
         facts["largest value"] = float(largest.max())
-    if "skipped/names" in contents and "skipped/reasons" in contents:
+    if "skipped/names" in contents:
         facts["skipped pictures"] = len(contents["skipped/names"])
         shown = map(": ".join, zip(contents["skipped/names"], contents["skipped/reasons"], strict=True))
         facts["skipped"] = first_few(list(shown), "; ")

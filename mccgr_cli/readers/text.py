@@ -310,6 +310,8 @@ def parse_mtx(file: TextIO, where: str) -> Any:
     rows, columns = table[:, 0] - 1, table[:, 1] - 1
     if len(table) and not (min(rows.min(), columns.min()) >= 0 and rows.max() < n and columns.max() < d):
         raise ValueError("an index outside its size")
+    if np.any(rows != np.floor(rows)) or np.any(columns != np.floor(columns)):
+        raise ValueError("an index that is not a whole number")
     values = np.ones(len(table)) if field == "pattern" else table[:, 2]
     if symmetry == "symmetric":
         mirrored = rows != columns
