@@ -208,7 +208,7 @@ def read_column(file: h5py.File, frame: str, column: str, where: str) -> Any:
 
 
 def pick(codes: Array, categories: Any, path: str, where: str) -> Any:
-    if not isinstance(categories, h5py.Dataset):
+    if not isinstance(categories, h5py.Dataset) or codes.dtype.kind not in "iu":
         raise DataError(where, f"/{path} has codes but no categories", "the file is damaged")
     names = np.asarray(read_values(categories, path, where))
     refuse_missing(codes < 0, path, where)

@@ -46,6 +46,7 @@ class Corpus:
     def companions(self, arguments: list[str]) -> dict[str, bytes]:
         """The seeds that a command line asks for."""
         asked = {word.partition("::")[0] for word in arguments}
+        asked |= {"matrix.h5"} if "--resume" in arguments else set()
         folders = {"pictures"} if "extract" in arguments else set()
         return {
             name: seed.data

@@ -77,7 +77,13 @@ TEMPLATES: dict[str, tuple[tuple[str, ...], ...]] = {
         ("extract", "pictures", "--codebook", "codebook.h5", "--jobs", "0"),
         ("extract", "pictures", *EXTRACT, "--strict"),
     ),
-    "journal": (("experiment", "matrix.h5", *EXPERIMENT, "-o", "begun.h5"),),
+    "checkpoint": (
+        ("info", "{}"),
+        ("factorize", "--resume", "{}"),
+        ("factorize", "--resume", "{}", "--checkpoint-every", "0"),
+        ("factorize", "matrix.h5", *FACTORIZE, "--checkpoint", "{}"),
+    ),
+    "journal": (("experiment", "matrix.h5", *EXPERIMENT, "-o", "trials.h5"),),
 }
 WRITERS = ("extract", "graph", "factorize", "cluster", "transform", "experiment", "plot")
 HDF5 = ("h5", "hdf5", "h5ad", "mat")

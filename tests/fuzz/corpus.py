@@ -23,6 +23,7 @@ from PIL import Image
 from scipy import sparse
 
 from mccgr_cli.cli import main
+from mccgr_cli.cli.resuming import Keeper
 from mccgr_cli.container import Contents, encode
 from mccgr_cli.journal import Journal, checksum
 
@@ -258,10 +259,16 @@ def made_by_commands() -> Iterator[Seed]:
         with mock.patch.object(Journal, "remove", Journal.close):
             run_command(*command, "-q", "-o", name)
         forget_times(Path(name))
-    for name in ("matrix.h5", "csr.h5", *commands):
+    checkpoints = {"kept.h5": ("--restarts", "2", "--init", "random"), "begun.h5": ("--solver", "coordinate")}
+    for name, options in checkpoints.items():
+        with mock.patch.object(Keeper, "done"):
+            always = ("--checkpoint", name, "--checkpoint-every", "0")
+            run_command(*factorize, *options, *always, "-q", "-o", "ended.h5", "--overwrite")
+        forget_times(Path(name))
+    for name in ("matrix.h5", "csr.h5", *commands, *checkpoints):
         data = Path(name).read_bytes()
         yield Seed(name, data, "codebook" if name == "codebook.h5" else kind_of(data))
-    yield Seed("begun.h5.part", killed_journal(Path("results.h5.part").read_bytes()), "journal")
+    yield Seed("trials.h5.part", killed_journal(Path("results.h5.part").read_bytes()), "journal")
     import_the_rest()
 
 

@@ -267,8 +267,9 @@ def noise(case: Case, status: int, lines: list[str]) -> str | None:
 
 
 def is_changed(name: str, data: bytes, files: dict[str, Path], case: Case, status: int) -> bool:
-    """Whether an input is another than before, which only an output may be that was to be overwritten."""
-    if name.endswith(".part") or (status == 0 and "--overwrite" in case.arguments):
+    """Whether an input is another than before, which only an output may be that was to be overwritten, or removed."""
+    ends = status == 0 and not {"--overwrite", "--resume", "--checkpoint"}.isdisjoint(case.arguments)
+    if name.endswith(".part") or ends:
         return False
     return name not in files or files[name].read_bytes() != data
 
