@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from mccgr_cli.blocks import Size
@@ -94,25 +94,44 @@ class Room:
     given: bool  # by the user
     settings: Settings | None
     graph: GraphSettings | None  # None where no graph is built
+    checkpoints: bool = False  # whether the state of the run is kept in a file, which is put together in memory
 
     def beside(self, size: Size) -> dict[str, float]:
         """Bytes that are in memory wherever X is, by what takes them."""
         n, k = size.samples, self.settings.k if self.settings is not None else 0
         arrays = COORDINATE_ARRAYS if self.settings is not None and self.settings.solver == "coordinate" else ARRAYS
-        taken = {"the factors": arrays * 8.0 * (n + size.features) * k}
+        each = 8.0 + (arrays - 1) * size.itemsize  # a start has double precision
+        taken = {"the factors": each * (n + size.features) * k}
         if self.graph is not None:
             taken["the graph"] = EDGE_BYTES * n * self.graph.neighbors
             taken["the search for neighbours"] = PLACES * 4.0 * n * self.graph.axes_for(k)
+        if self.checkpoints:
+            taken["a checkpoint"] = self.kept(size)
         return taken
 
+    def kept(self, size: Size) -> float:
+        """Bytes of a checkpoint."""
+        n, settings = size.samples, self.settings
+        if settings is None:
+            return 0.0
+        factors = size.itemsize * (n + size.features) * settings.k
+        copies = (3 if settings.solver == "coordinate" else 1) + (settings.restarts > 1)
+        edges = 2.0 * n * self.graph.neighbors if self.graph is not None else 0.0
+        return copies * factors + 12 * edges
+
     def needed(self, size: Size) -> float:
-        taken = self.beside(size)  # neighbours are sought before there are factors
-        return taken.pop("the graph", 0.0) + max(taken.values())
+        taken = self.beside(size)
+        search = taken.pop("the search for neighbours", 0.0)  # before there are factors
+        return taken.pop("the graph", 0.0) + max(search, sum(taken.values()))
+
+    def taken(self, size: Size, in_file: bool) -> float:
+        """What the run will take in all."""
+        return self.needed(size) + (0.0 if in_file else size.bytes * self.copies())
 
     def stays(self, size: Size) -> bool:
         """Whether X is to be left in its file, as it does not fit into memory with the rest."""
         self.check_rest(size)
-        return size.bytes * self.copies() + self.needed(size) > self.limit
+        return self.taken(size, in_file=False) > self.limit
 
     def copies(self) -> float:
         """Of X in memory: neighbours that are sought among the rows themselves take some more, in single precision."""
@@ -124,10 +143,27 @@ class Room:
         """An error if there is too little memory wherever X is."""
         if self.needed(size) > self.limit:
             what = ", ".join(f"{name} {in_words(taken)}" for name, taken in self.beside(size).items() if taken)
-            have = f"--memory {in_words(self.limit)}" if self.given else f"{in_words(self.limit)} of free memory"
-            remedy = "give more --memory" if self.given else "use a larger machine"
-            fewer = "a smaller --k" if self.graph is None else "a smaller --k, or fewer --axes"
-            raise MccgrError(have, f"too little even without X: {what}", f"{remedy}, {fewer}")
+            raise MccgrError(self.have, f"too little even without X: {what}", self.remedy(size))
+
+    def check_whole(self, size: Size, where: str) -> None:
+        """An error if X is in memory, as it cannot stay in its file, and the rest does not fit beside it."""
+        if not self.given and self.stays(size):
+            what = f"takes {in_words(size.bytes)} and the rest {in_words(self.needed(size))}, which does not fit"
+            rows = "store it as HDF5 by rows, which can stay in its file"
+            raise MccgrError(self.have, f"{where} {what}", f"{rows}; or {self.remedy(size)}")
+
+    @property
+    def have(self) -> str:
+        return f"--memory {in_words(self.limit)}" if self.given else f"{in_words(self.limit)} of free memory"
+
+    def remedy(self, size: Size) -> str:
+        """What would make it fit."""
+        remedies = ["give more --memory" if self.given else "use a larger machine"]
+        single = replace(size, itemsize=4)
+        if size.itemsize > 4 and self.taken(single, in_file=True) <= self.limit:
+            remedies.append("--dtype float32")
+        remedies.append("a smaller --k" if self.graph is None else "a smaller --k, or fewer --axes")
+        return ", ".join(remedies)
 
 
 def amount_of(path: Path, name: str) -> int:

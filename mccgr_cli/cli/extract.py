@@ -163,6 +163,8 @@ def command(**given: Any) -> None:
     if given["scheduler"] is not None:
         pictures = [replace(picture, path=os.path.abspath(picture.path)) for picture in pictures]  # noqa: PTH100
     seen = [picture.path for picture in pictures if os.path.isfile(picture.path)]  # noqa: PTH113
+    sizes = learning.words if known is None else [len(books[0].words)]
+    job.expect(*(4.0 * words * len(pictures) for words in sizes))
     with job.crew(len(pictures), seen[:1]) as workers, job.reporter.counting("pictures") as on_progress:
         if known is None:
             books = learn_codebooks(pictures, description, learning, workers, *shared, on_progress)

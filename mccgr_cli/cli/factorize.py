@@ -15,6 +15,7 @@ from mccgr_cli.errors import ParameterError
 from mccgr_cli.settings import INITS, SILENCED, GraphSettings, Settings
 
 if TYPE_CHECKING:
+    from mccgr_cli.blocks import BlockSource
     from mccgr_cli.cli.job import Job
     from mccgr_cli.solver import Factors
 
@@ -71,6 +72,7 @@ def command(**given: Any) -> None:
     keeper = keeper_of(job)
     builds_graph = uses_graph(settings) and given["graph_file"] is None
     with job.samples(settings, graph_settings if builds_graph else None) as (matrix, X):
+        job.expect(X.dtype.itemsize * settings.k * (X.shape[0] + X.shape[1]))
         starts = graph = None
         if from_file and given["resume"] is None:
             starts = [stages.check_start(job.load(settings.init, ("factors", "clusters")), settings.k, X.shape)]
@@ -79,11 +81,11 @@ def command(**given: Any) -> None:
             for note in doubts(graph.contents.attributes, given, uses_graph(settings)):
                 job.reporter.note(note)
         kept = keeper.take_up(settings, X) if keeper is not None else None
-        A = (
-            kept.A
-            if kept is not None
-            else stages.choose_graph(X, settings, graph_settings, graph, job.reporter.searched)
-        )
+        if kept is None:
+            tell_what_it_takes(job, X, settings, graph_settings if builds_graph else None)
+            A = stages.choose_graph(X, settings, graph_settings, graph, job.reporter.searched)
+        else:
+            A = kept.A
         if A is not None:
             job.reporter.note(f"graph: {examine(A)}")
         with (
@@ -96,6 +98,19 @@ def command(**given: Any) -> None:
     job.write(stages.factors_contents(factors, settings, given["normalize"], matrix.contents.names()))
     if keeper is not None:
         keeper.done()
+
+
+def tell_what_it_takes(job: Job, X: BlockSource, settings: Settings, graph: GraphSettings | None) -> None:
+    """Time and memory, of a run that may be long."""
+    from mccgr_cli.estimate import LONG, estimate, is_worthwhile
+    from mccgr_cli.memory import in_words
+
+    if job.given["quiet"] or job.given["scheduler"] is not None or not is_worthwhile(X, settings):
+        return
+    found = estimate(X, settings, graph)
+    job.reporter.note(f"estimate: {found}, {in_words(job.takes)} of memory")
+    if graph is not None and found.exact and found.graph > LONG and graph.search != "exact":
+        job.reporter.note("--search approximate finds nearly all neighbours in a fraction of the time")
 
 
 def keeper_of(job: Job) -> Keeper | None:

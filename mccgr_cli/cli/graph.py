@@ -38,6 +38,8 @@ def command(**given: Any) -> None:
     job = Job(given, "graph")
     with job.samples(None, settings) as (matrix, X):
         names = matrix.contents.names()
+        if settings.symmetry == "union":  # every sample has at least so many edges
+            job.expect(12.0 * X.shape[0] * min(settings.neighbors, X.shape[0] - 1))
         contents = stages.make_graph(X, settings, given["normalize"], names, job.reporter.searched)
     job.reporter.note(f"graph: {examine(contents['A'])}")
     job.write(contents)

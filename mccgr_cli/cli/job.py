@@ -49,6 +49,7 @@ class Job:
         self.reporter = Reporter(given["quiet"], given["verbose"])
         self.inputs: list[Input] = []
         self.paths: list[Path] = []
+        self.takes = 0.0  # bytes of memory, once X is known
         self._claims = ExitStack()
         click.get_current_context().call_on_close(self._claims.close)
         output = given["output"]
@@ -83,9 +84,9 @@ class Job:
         with postponed_interrupts():
             self._claims.callback(Claim(path, overwrite).release)
 
-    def expect(self, size: float) -> None:
-        """Refuse before anything is computed an output for which there is no room on the disk."""
-        for path in () if self.to_stdout else self.paths:
+    def expect(self, *sizes: float) -> None:
+        """Refuse before anything is computed outputs of so many bytes for which there is no room on the disk."""
+        for path, size in zip(() if self.to_stdout else self.paths, sizes, strict=False):
             check_space(path, size)
 
     def load(self, source: str, kinds: Sequence[str], stays: Stays | None = None) -> Loaded:
@@ -108,7 +109,7 @@ class Job:
             room, dtype = self.room(settings, graph), self.given["dtype"]
 
             def stays(size: Size) -> bool:
-                room.check_rest(size)
+                room.check_rest(size if dtype is None else replace(size, itemsize=np.dtype(dtype).itemsize))
                 converted = dtype is not None and np.dtype(dtype).itemsize != size.itemsize  # some rows at a time
                 return cluster is not None or converted or room.stays(size)
 
@@ -122,9 +123,13 @@ class Job:
             if isinstance(X, StoredMatrix) and not room.stays(X.size):
                 X = X.load()
             self.note_stay(X)
-            if not isinstance(X, StoredMatrix) and room.stays(size_of(X)):
+            in_file = isinstance(X, StoredMatrix)
+            size = X.size if isinstance(X, StoredMatrix) else size_of(X)
+            if not in_file and room.stays(size):
+                room.check_whole(size, loaded.name)
                 what = "all of it is in memory, as only HDF5 by rows is read some at a time"
                 self.reporter.note(f"{loaded.name}: {what}")
+            self.takes = room.taken(size, in_file)
             yield loaded, blocks_of(X)
 
     def note_stay(self, X: Matrix | StoredMatrix) -> None:
@@ -133,7 +138,8 @@ class Job:
 
     def room(self, settings: Settings | None, graph: GraphSettings | None) -> Room:
         given = self.given["memory"]
-        return Room(given or USABLE * available(), given is not None, settings, graph)
+        keeps = bool(self.given.get("checkpoint") or self.given.get("resume"))
+        return Room(given or USABLE * available(), given is not None, settings, graph, keeps)
 
     @contextmanager
     def cluster(self) -> Iterator[Cluster | None]:

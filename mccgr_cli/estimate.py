@@ -1,0 +1,130 @@
+"""How long a factorization will take at most, from a few steps on some of its rows."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from mccgr_cli.axes import leading_axes
+from mccgr_cli.blocks import BlockSource, MemoryBlocks, moments, size_of, threads_for_blocks
+from mccgr_cli.initialize import random_start
+from mccgr_cli.methods import METHODS
+from mccgr_cli.neighbours import LARGEST_EXACT, nearest
+from mccgr_cli.neighbours.approximate import has_library
+from mccgr_cli.settings import GraphSettings, Settings
+from mccgr_cli.solver import make_update
+from mccgr_cli.stages import WEIGHING_STEPS
+
+WORTHWHILE = 2e10  # multiplications: below that a run takes a few seconds, and an estimate is not worth its time
+SAMPLE_BYTES = 16 << 20  # of X that steps are tried with
+LONG = 60  # seconds that a graph may take before other ways are named
+POINTS = 3000  # that neighbours are sought among
+WITHOUT_GRAPH = {"mccgr": "mcc", "grnmf": "l2"}
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """Seconds, of the graph and of an iteration, and how many there are at most."""
+
+    graph: float
+    iteration: float
+    iterations: int
+    exact: bool = False  # whether neighbours are found exactly, which takes the longest with many samples
+
+    @property
+    def seconds(self) -> float:
+        return self.graph + self.iteration * self.iterations
+
+    def __str__(self) -> str:
+        parts = [f"{self.iterations} iterations of {in_time(self.iteration)}"]
+        if self.graph:
+            parts.insert(0, f"the graph {in_time(self.graph)}")
+        return f"at most about {in_time(self.seconds)} ({', '.join(parts)})"
+
+
+def in_time(seconds: float) -> str:
+    """
+    >>> in_time(0.0123), in_time(12.3), in_time(600), in_time(10_000)
+    ('0.012 s', '12 s', '10 min', '2.8 h')
+    """
+    for size, unit in ((3600, "h"), (60, "min")):
+        if seconds >= 2 * size:
+            return f"{seconds / size:.2g} {unit}"
+    return f"{seconds:.2g} s"
+
+
+def is_worthwhile(X: BlockSource, settings: Settings) -> bool:
+    n, d = X.shape
+    values = (None if X.whole is None else size_of(X.whole).values) or n * d
+    return 4.0 * values * settings.k * settings.iterations * settings.restarts > WORTHWHILE or n > LARGEST_EXACT / 5
+
+
+@threads_for_blocks()
+def estimate(X: BlockSource, settings: Settings, graph: GraphSettings | None) -> Estimate:
+    """``graph``: of the one that is to be built, if one is."""
+    n, d = X.shape
+    rows = int(np.clip(SAMPLE_BYTES // (8 * d), min(n, settings.k, 1), n))
+    reading, part = timed(lambda: X.take(slice(0, rows)))
+    share = n / rows
+    reading = 0.0 if X.whole is not None else reading * share
+    some = MemoryBlocks(part)
+    steps = iteration_seconds(some, settings) * share
+    iteration = max(reading, steps)
+    if graph is None:
+        return Estimate(0.0, iteration, settings.iterations * settings.restarts)
+    features = graph.graph_features if METHODS[settings.method].weighted else "plain"
+    learning = 0.0
+    if features != "plain":
+        few = replace(settings, method="mcc", solver="multiplicative")
+        learning = WEIGHING_STEPS * max(reading, iteration_seconds(some, few) * share)
+    one, exact = search_seconds(some, graph, settings.k, share, reading)
+    searches = 2 if features == "explained" else 1
+    return Estimate(learning + searches * one, iteration, settings.iterations * settings.restarts, exact)
+
+
+def iteration_seconds(X: MemoryBlocks, settings: Settings) -> float:
+    """Of one on these rows, apart from the graph."""
+    method = WITHOUT_GRAPH.get(settings.method, settings.method)
+    known = moments(X)
+    k = min(settings.k, *X.shape)
+    start = random_start(X, k, known.mean, np.random.default_rng(0))
+    update = make_update(X, replace(settings, method=method, k=k), None, known, *start)
+    update.start()
+    update.step()  # what it loads and compiles is not counted
+    return min(timed(update.step)[0] for _ in range(2))
+
+
+def search_seconds(X: MemoryBlocks, graph: GraphSettings, k: int, share: float, reading: float) -> tuple[float, bool]:
+    """Of all samples, of which these are a share, for their neighbours; and whether they are found exactly."""
+    rng = np.random.default_rng(0)
+    samples = X.shape[0] * share
+    axes = graph.axes_for(k)
+    found = 0.0
+    points: Any = X.take(slice(0, min(POINTS, X.shape[0])))
+    if axes:
+        rank = min(axes, *X.shape)
+        seconds, _ = timed(lambda: leading_axes(X, rank, rng))
+        found = max(seconds * share, reading)
+        points = rng.standard_normal((min(POINTS, int(samples)), rank)).astype(np.float32)
+    neighbors = min(graph.neighbors, points.shape[0] - 1)
+    if neighbors < 1:
+        return found, True
+    metric = graph.metric or "euclidean"
+    seconds, _ = timed(lambda: nearest(points, neighbors, metric, "exact"))
+    fast = graph.search == "approximate" or (graph.search == "auto" and samples > LARGEST_EXACT and has_library())
+    # Exactly, time grows as the square; approximately, as the power of 1.5.
+    times = samples / points.shape[0]
+    return found + seconds * (times**1.5 * FAST_SHARE if fast else times**2), not fast
+
+
+FAST_SHARE = 1.0
+
+
+def timed(work: Callable[[], Any]) -> tuple[float, Any]:
+    began = time.perf_counter()
+    result = work()
+    return time.perf_counter() - began, result
