@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 
 from mccgr_cli.axes import leading_axes
 from mccgr_cli.blocks import BlockSource, MemoryBlocks, moments, size_of, threads_for_blocks
@@ -20,10 +21,11 @@ from mccgr_cli.solver import make_update
 from mccgr_cli.stages import WEIGHING_STEPS
 
 WORTHWHILE = 2e10  # multiplications: below that a run takes a few seconds, and an estimate is not worth its time
-SAMPLE_BYTES = 16 << 20  # of X that steps are tried with
+SAMPLE_BYTES = 32 << 20  # of X that steps are tried with
 LONG = 60  # seconds that a graph may take before other ways are named
 POINTS = 3000  # that neighbours are sought among
-WITHOUT_GRAPH = {"mccgr": "mcc", "grnmf": "l2"}
+FIRST_ROWS = 100  # that show how long rows are
+EDGES = 5  # of a sample in a graph that is not there yet
 
 
 @dataclass(frozen=True)
@@ -66,14 +68,14 @@ def is_worthwhile(X: BlockSource, settings: Settings) -> bool:
 @threads_for_blocks()
 def estimate(X: BlockSource, settings: Settings, graph: GraphSettings | None) -> Estimate:
     """``graph``: of the one that is to be built, if one is."""
-    n, d = X.shape
-    rows = int(np.clip(SAMPLE_BYTES // (8 * d), min(n, settings.k, 1), n))
+    n = X.shape[0]
+    first = size_of(X.take(slice(0, min(n, FIRST_ROWS))))
+    rows = int(np.clip(SAMPLE_BYTES * first.samples // first.bytes, 1, n))
     reading, part = timed(lambda: X.take(slice(0, rows)))
     share = n / rows
     reading = 0.0 if X.whole is not None else reading * share
     some = MemoryBlocks(part)
-    steps = iteration_seconds(some, settings) * share
-    iteration = max(reading, steps)
+    iteration = max(reading, iteration_seconds(some, settings) * share)
     if graph is None:
         return Estimate(0.0, iteration, settings.iterations * settings.restarts)
     features = graph.graph_features if METHODS[settings.method].weighted else "plain"
@@ -87,12 +89,13 @@ def estimate(X: BlockSource, settings: Settings, graph: GraphSettings | None) ->
 
 
 def iteration_seconds(X: MemoryBlocks, settings: Settings) -> float:
-    """Of one on these rows, apart from the graph."""
-    method = WITHOUT_GRAPH.get(settings.method, settings.method)
-    known = moments(X)
-    k = min(settings.k, *X.shape)
-    start = random_start(X, k, known.mean, np.random.default_rng(0))
-    update = make_update(X, replace(settings, method=method, k=k), None, known, *start)
+    """Of one on these rows, with some graph."""
+    rng = np.random.default_rng(0)
+    known, k, n = moments(X), min(settings.k, *X.shape), X.shape[0]
+    edges = rng.integers(n, size=(2, EDGES * n))
+    A = sparse.csr_array((np.ones(EDGES * n), (edges[0], edges[1])), shape=(n, n))
+    start = random_start(X, k, known.mean, rng)
+    update = make_update(X, replace(settings, k=k), A + A.T, known, *start)
     update.start()
     update.step()  # what it loads and compiles is not counted
     return min(timed(update.step)[0] for _ in range(2))
@@ -118,10 +121,7 @@ def search_seconds(X: MemoryBlocks, graph: GraphSettings, k: int, share: float, 
     fast = graph.search == "approximate" or (graph.search == "auto" and samples > LARGEST_EXACT and has_library())
     # Exactly, time grows as the square; approximately, as the power of 1.5.
     times = samples / points.shape[0]
-    return found + seconds * (times**1.5 * FAST_SHARE if fast else times**2), not fast
-
-
-FAST_SHARE = 1.0
+    return found + seconds * times ** (1.5 if fast else 2), not fast
 
 
 def timed(work: Callable[[], Any]) -> tuple[float, Any]:

@@ -21,6 +21,8 @@ ARRAYS, COORDINATE_ARRAYS = 5.0, 10.0  # as large as W, in double precision
 EDGE_BYTES = 50.0  # for each neighbour of each sample, while the graph is put together
 PLACES = 3.5  # copies in single precision of the samples on their axes while neighbours are sought
 
+OWN = 4.5e8  # of the process itself: libraries, and the blocks that they work on (python -m benchmarks.estimates)
+
 UNITS = ("B", "kB", "MB", "GB", "TB", "PB")
 
 
@@ -125,7 +127,7 @@ class Room:
         return taken.pop("the graph", 0.0) + max(search, sum(taken.values()))
 
     def taken(self, size: Size, in_file: bool) -> float:
-        """What the run will take in all."""
+        """What the run will take in all, beside what any run does."""
         return self.needed(size) + (0.0 if in_file else size.bytes * self.copies())
 
     def stays(self, size: Size) -> bool:

@@ -103,12 +103,12 @@ def command(**given: Any) -> None:
 def tell_what_it_takes(job: Job, X: BlockSource, settings: Settings, graph: GraphSettings | None) -> None:
     """Time and memory, of a run that may be long."""
     from mccgr_cli.estimate import LONG, estimate, is_worthwhile
-    from mccgr_cli.memory import in_words
+    from mccgr_cli.memory import OWN, in_words
 
     if job.given["quiet"] or job.given["scheduler"] is not None or not is_worthwhile(X, settings):
         return
     found = estimate(X, settings, graph)
-    job.reporter.note(f"estimate: {found}, {in_words(job.takes)} of memory")
+    job.reporter.note(f"estimate: {found}, {in_words(job.takes + OWN)} of memory")
     if graph is not None and found.exact and found.graph > LONG and graph.search != "exact":
         job.reporter.note("--search approximate finds nearly all neighbours in a fraction of the time")
 
