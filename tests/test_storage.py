@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
 import time
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from mccgr_cli import storage
@@ -177,3 +179,42 @@ def test_an_interrupted_run_leaves_no_lock(X_file, tmp_path):
     run.communicate(timeout=60)
     assert run.returncode == 143
     assert hidden(folder) == []
+
+
+def can_mount() -> bool:
+    command = ["unshare", "-rm", "mount", "-t", "tmpfs", "tmpfs", "/mnt"]
+    return bool(shutil.which("unshare")) and subprocess.run(command, capture_output=True, check=False).returncode == 0
+
+
+@LOCKS
+@pytest.mark.slow
+@pytest.mark.skipif(not can_mount(), reason="needs leave to mount a small file system")
+def test_a_folder_of_20_mb(tmp_path):
+    """A result that fits, one that does not, one for which others have left no room, and one that finds it full."""
+    rng = np.random.default_rng(0)
+    np.save(tmp_path / "small.npy", rng.random((50_000, 24)))
+    np.save(tmp_path / "large.npy", rng.random((150_000, 24)))
+    (tmp_path / "disk").mkdir()
+    mccgr = f"{sys.executable} -m mccgr_cli factorize"
+    solver = "--method l2 --init random --iterations 2 -q --overwrite"
+    script = f"""
+mount -t tmpfs -o size=20m tmpfs {tmp_path}/disk && cd {tmp_path}/disk
+{mccgr} ../small.npy --k 10 {solver} -o F.h5; echo "status $?" >&2
+before=$(sha256sum F.h5)
+{mccgr} ../large.npy --k 20 {solver} -o F.h5; echo "status $?" >&2
+head -c 13m /dev/zero > others
+{mccgr} ../small.npy --k 10 {solver} -o F.h5; echo "status $?" >&2
+{mccgr} ../small.npy --k 10 {solver} -o G.h5 --checkpoint C.h5 --checkpoint-every 0; echo "status $?" >&2
+head -c 20m /dev/zero > rest
+{mccgr} ../small.npy --k 1 {solver} -o G.h5; echo "status $?" >&2
+echo "$before" | sha256sum -c >&2
+ls -A >&2
+"""
+    done = subprocess.run(["unshare", "-rm", "sh", "-c", script], capture_output=True, text=True, check=False)
+    said = [line for line in done.stderr.splitlines() if not line.startswith("head:")]
+    assert said[0] == "status 0", done.stderr
+    for message, status in zip(said[1:9:2], said[2:9:2], strict=True):
+        assert "are free in" in message
+        assert "free some space or choose another place" in message
+        assert status == "status 1"
+    assert said[9:] == ["F.h5: OK", "F.h5", "others", "rest"]
