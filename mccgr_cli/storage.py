@@ -17,6 +17,7 @@ import shutil
 import socket
 import time
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import BinaryIO
 
@@ -144,12 +145,16 @@ def check_destination(path: Path, overwrite: bool) -> None:
 
 
 def write_files(
-    contents: Mapping[Path, bytes], overwrite: bool, when_written: Callable[[], None] = lambda: None
+    contents: Mapping[Path, bytes],
+    overwrite: bool,
+    when_written: Callable[[], None] = lambda: None,
+    later: Callable[[], AbstractContextManager[None]] = uninterrupted,
 ) -> None:
     """Write each path whole or not at all: into temporary files beside them, which are renamed when all are there.
 
-    An interrupt may come until the first is renamed; later ones come to nothing until ``when_written`` has returned.
-    A file that has got its name keeps it if another cannot get its own, as when another run takes it in that moment.
+    An interrupt may come until the first is renamed; ``later`` says what becomes of those that come until
+    ``when_written`` has returned: nothing, as the result stands, or they wait. A file that has got its name keeps it if
+    another cannot get its own, as when another run takes it in that moment.
     """
     staged = []
     for path in contents:
@@ -164,13 +169,13 @@ def write_files(
         for path, temporary, _ in staged:
             with writing(str(path)):
                 write_synced(temporary, contents[path])
-        with uninterrupted():
+        with later():
             for path, temporary, target in staged:
                 with writing(str(path)):
                     publish(temporary, target, overwrite)
             when_written()
     except BaseException:
-        with uninterrupted():
+        with later():
             for _, temporary, _ in staged:
                 remove(temporary)
         raise

@@ -434,7 +434,7 @@ def test_interrupting_a_real_run(X_file, tmp_path):
         text=True,
     )
     try:
-        assert process.stderr.readline().startswith("graph")
+        assert process.stderr.readline().startswith("estimate")
         time.sleep(1)  # by now it iterates
         process.send_signal(signal.SIGINT)
         _, said = process.communicate(timeout=30)

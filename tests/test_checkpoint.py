@@ -15,7 +15,7 @@ import pytest
 from conftest import planted
 from scipy import sparse
 
-from mccgr_cli import __version__, solver
+from mccgr_cli import __version__, solver, storage
 from mccgr_cli.blocks import MemoryBlocks
 from mccgr_cli.checkpoints import Checkpoint, Run, checkpoint_contents, read_progress
 from mccgr_cli.container import encode
@@ -288,7 +288,6 @@ def test_a_checkpoint_of_another_version_is_refused(refused, interrupted):
 
 
 def test_a_checkpoint_that_cannot_be_written_does_not_end_the_run(mccgr, X_file, tmp_path, monkeypatch):
-    from mccgr_cli import storage
     from mccgr_cli.errors import OutputError
 
     def full(path, size):
@@ -332,11 +331,25 @@ def test_a_failure_says_how_to_go_on(mccgr, X_file, tmp_path, monkeypatch):
     assert "tcp://node: the scheduler has gone; start it again; go on after iteration 8 with" in failed.stderr
 
 
+def test_a_signal_in_the_moment_when_a_checkpoint_gets_its_name_is_not_lost(mccgr, X_file, tmp_path, monkeypatch):
+    publish = storage.publish
+
+    def disturbed(temporary, target, overwrite):
+        publish(temporary, target, overwrite)
+        signal.raise_signal(signal.SIGINT)
+
+    monkeypatch.setattr(storage, "publish", disturbed)
+    command = ("factorize", X_file, *OPTIONS, "-o", tmp_path / "F.h5", "--checkpoint", tmp_path / "C.h5")
+    ended = mccgr(*command, "--checkpoint-every", 0)
+    assert ended.status == 130
+    assert "go on after iteration 0 with" in ended.stderr
+
+
 @pytest.mark.slow
 @pytest.mark.skipif(os.name != "posix", reason="needs signals")
 @pytest.mark.parametrize(("number", "status"), [(signal.SIGTERM, 143), (signal.SIGINT, 130), (signal.SIGKILL, -9)])
 def test_ending_a_real_run(X_file, tmp_path, number, status):
-    command = [sys.executable, "-m", "mccgr_cli", "factorize", X_file, *map(str, OPTIONS), "--iterations", "20000"]
+    command = [sys.executable, "-m", "mccgr_cli", "factorize", X_file, *map(str, OPTIONS), "--iterations", "5000"]
     subprocess.run([*command, "-o", tmp_path / "whole.h5", "-q"], check=True)
     checkpoint = tmp_path / "C.h5"
     parts = [*command, "-o", tmp_path / "parts.h5", "--checkpoint", checkpoint, "--checkpoint-every", "0.05"]

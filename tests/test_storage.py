@@ -143,8 +143,8 @@ def test_an_output_larger_than_the_free_space_is_refused_before_it_is_written(tm
 
 @LOCKS
 @pytest.mark.slow
-@pytest.mark.parametrize("overwrite", [False, True])
-def test_of_eight_runs_with_one_output_one_wins_and_the_others_say_why(X_file, tmp_path, overwrite):
+@pytest.mark.parametrize(("number", "overwrite"), [(8, False), (4, True)])
+def test_of_several_runs_with_one_output_one_wins_and_the_others_say_why(X_file, tmp_path, number, overwrite):
     folder = tmp_path / "out"
     folder.mkdir()
     output = folder / "F.h5"
@@ -152,7 +152,7 @@ def test_of_eight_runs_with_one_output_one_wins_and_the_others_say_why(X_file, t
     command += ["--overwrite"] * overwrite
     runs = [
         subprocess.Popen([*command, "--seed", str(seed)], stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-        for seed in range(8)
+        for seed in range(number)
     ]
     ends = [(*run.communicate(timeout=60), run.returncode) for run in runs]
     won = [status for _, _, status in ends if status == 0]

@@ -173,7 +173,7 @@ class Job:
         if there:
             for given, path in itertools.product(inputs, there):
                 if os.path.exists(given) and path.samefile(given):  # noqa: PTH110
-                    raise OutputError(str(path), "is also an input", "choose another name")
+                    raise OutputError(str(path), "is also an input", "choose another name with -o")
 
     def write(self, *results: Contents) -> None:
         provenance = self.provenance()

@@ -170,11 +170,13 @@ class Keeper:
         """That it cannot be kept is no reason to end the run."""
         from mccgr_cli.checkpoints import Checkpoint, checkpoint_contents
         from mccgr_cli.container import encode
+        from mccgr_cli.interrupts import postponed_interrupts
         from mccgr_cli.storage import write_files
 
         contents = checkpoint_contents(Checkpoint(self.run(), progress, A))
+        encoded = encode(replace(contents, provenance=self.job.provenance()))
         try:
-            write_files({self.path: encode(replace(contents, provenance=self.job.provenance()))}, overwrite=True)
+            write_files({self.path: encoded}, overwrite=True, later=postponed_interrupts)
         except OutputError as fault:
             self.job.reporter.note(f"{fault}; the run goes on")
         else:
