@@ -176,6 +176,15 @@ def test_how_to_run_can_be_said_anew(mccgr, interrupted, tmp_path):
     assert not (tmp_path / "F.h5").exists()
 
 
+def test_a_run_that_is_interrupted_before_it_goes_on_can_still_go_on(mccgr, interrupted, monkeypatch):
+    def interrupt(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("mccgr_cli.stages.prepare", interrupt)
+    ended = mccgr("factorize", "--resume", interrupted)
+    assert ended.stderr == f"mccgr: interrupted; go on with: mccgr factorize --resume {interrupted}\n"
+
+
 def test_the_hint_repeats_how_to_run(mccgr, X_file, tmp_path, interrupt_at):
     interrupt_at(9)
     manner = ("--checkpoint-every", "7", "--memory", "1GB", "--overwrite", "-v")

@@ -98,6 +98,8 @@ class Keeper:
         job.claim(path, overwrite=True)
         if self.found is None and path.exists():
             self.found = self._read()
+        if self.found is not None:
+            self.tell("")
 
     def _read(self) -> Loaded:
         from mccgr_cli.readers import load
@@ -129,8 +131,8 @@ class Keeper:
         if (A is not None) != uses_graph(settings):
             raise damaged(found)
         progress = read_progress(found, settings, X)
-        self.tell(progress)
-        self.job.reporter.note(f"going on {where_in(progress)}")
+        self.tell(where_in(progress))
+        self.job.reporter.note(f"going on{where_in(progress)}")
         return Checkpoint(run, progress, A)
 
     def _check_matrix(self, run: Run) -> None:
@@ -180,11 +182,12 @@ class Keeper:
         except OutputError as fault:
             self.job.reporter.note(f"{fault}; the run goes on")
         else:
-            self.tell(progress)
+            self.tell(where_in(progress))
         self.due = time.monotonic() + self.every
 
-    def tell(self, progress: Progress) -> None:
-        self.remedy = f"go on {where_in(progress)} with: {self.command()}"
+    def tell(self, where: str) -> None:
+        """What to do if the run ends now."""
+        self.remedy = f"go on{where} with: {self.command()}"
         keep(self.remedy)
 
     def command(self) -> str:
@@ -207,4 +210,4 @@ class Keeper:
 
 def where_in(progress: Progress) -> str:
     start = f" of start {progress.restart + 1}" if progress.best is not None else ""
-    return f"after iteration {len(progress.history['objective']) - 1}{start}"
+    return f" after iteration {len(progress.history['objective']) - 1}{start}"
