@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ from mccgr_cli.blocks import Array, BlockSource
 from mccgr_cli.container import SCHEMA, Contents
 from mccgr_cli.errors import DataError
 from mccgr_cli.provenance import Input
-from mccgr_cli.readers import Loaded
+from mccgr_cli.readers import Loaded, split_inner, suffix_of
 from mccgr_cli.settings import HISTORY, Settings
 from mccgr_cli.solver import PATIENCE, Best, Factors, Progress
 
@@ -35,7 +36,9 @@ class Run:
         return self._identity() == other._identity()
 
     def _identity(self) -> str:
-        about = {name: value for name, value in self.parameters.items() if name != "source"}
+        """A matrix may have been moved meanwhile; but the same bytes, read in another way, are another matrix."""
+        path, inner = split_inner(str(self.parameters.get("source")))
+        about = {**self.parameters, "source": [suffix_of(Path(path)), inner]}
         return json.dumps([about, [given.sha256 for given in self.inputs]], sort_keys=True)
 
 

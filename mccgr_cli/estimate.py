@@ -1,4 +1,4 @@
-"""How long a factorization will take at most, from a few steps on some of its rows."""
+"""How long a factorization will take, from a few steps on some of its rows."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from mccgr_cli.axes import leading_axes
 from mccgr_cli.blocks import BlockSource, MemoryBlocks, moments, size_of, threads_for_blocks
 from mccgr_cli.initialize import random_start
 from mccgr_cli.methods import METHODS
-from mccgr_cli.neighbours import LARGEST_EXACT, nearest
+from mccgr_cli.neighbours import LARGEST_EXACT, beyond_the_library, nearest
 from mccgr_cli.neighbours.approximate import has_library
 from mccgr_cli.settings import GraphSettings, Settings
 from mccgr_cli.solver import make_update
@@ -35,17 +35,17 @@ class Estimate:
     graph: float
     iteration: float
     iterations: int
-    exact: bool = False  # whether neighbours are found exactly, which takes the longest with many samples
+    could_be_fast: bool = False  # whether neighbours are sought exactly, and need not be
 
     @property
     def seconds(self) -> float:
         return self.graph + self.iteration * self.iterations
 
     def __str__(self) -> str:
-        parts = [f"{self.iterations} iterations of {in_time(self.iteration)}"]
+        parts = [f"at most {self.iterations} iterations of {in_time(self.iteration)}"]
         if self.graph:
             parts.insert(0, f"the graph {in_time(self.graph)}")
-        return f"at most about {in_time(self.seconds)} ({', '.join(parts)})"
+        return f"about {in_time(self.seconds)} ({', '.join(parts)})"
 
 
 def in_time(seconds: float) -> str:
@@ -83,9 +83,21 @@ def estimate(X: BlockSource, settings: Settings, graph: GraphSettings | None) ->
     if features != "plain":
         few = replace(settings, method="mcc", solver="multiplicative")
         learning = WEIGHING_STEPS * max(reading, iteration_seconds(some, few) * share)
-    one, exact = search_seconds(some, graph, settings.k, share, reading)
+    one, fast = search_seconds(some, graph, settings.k, share, reading)
     searches = 2 if features == "explained" else 1
-    return Estimate(learning + searches * one, iteration, settings.iterations * settings.restarts, exact)
+    return Estimate(
+        learning + searches * one,
+        iteration,
+        settings.iterations * settings.restarts,
+        not fast and may_be_fast(X, graph, settings.k),
+    )
+
+
+def may_be_fast(X: BlockSource, graph: GraphSettings, k: int) -> bool:
+    """Whether a fast search would do for these samples, and was not ruled out."""
+    on_axes = np.empty((1, 1), dtype=np.float32)
+    samples = on_axes if graph.axes_for(k) or X.whole is None else X.whole
+    return graph.search == "auto" and has_library() and not beyond_the_library(samples, graph.metric or "euclidean")
 
 
 def iteration_seconds(X: MemoryBlocks, settings: Settings) -> float:
@@ -102,7 +114,7 @@ def iteration_seconds(X: MemoryBlocks, settings: Settings) -> float:
 
 
 def search_seconds(X: MemoryBlocks, graph: GraphSettings, k: int, share: float, reading: float) -> tuple[float, bool]:
-    """Of all samples, of which these are a share, for their neighbours; and whether they are found exactly."""
+    """Of all samples, of which these are a share, for their neighbours; and whether by a fast search."""
     rng = np.random.default_rng(0)
     samples = X.shape[0] * share
     axes = graph.axes_for(k)
@@ -115,13 +127,13 @@ def search_seconds(X: MemoryBlocks, graph: GraphSettings, k: int, share: float, 
         points = rng.standard_normal((min(POINTS, int(samples)), rank)).astype(np.float32)
     neighbors = min(graph.neighbors, points.shape[0] - 1)
     if neighbors < 1:
-        return found, True
+        return found, False
     metric = graph.metric or "euclidean"
     seconds, _ = timed(lambda: nearest(points, neighbors, metric, "exact"))
     fast = graph.search == "approximate" or (graph.search == "auto" and samples > LARGEST_EXACT and has_library())
     # Exactly, time grows as the square; approximately, as the power of 1.5.
     times = samples / points.shape[0]
-    return found + seconds * times ** (1.5 if fast else 2), not fast
+    return found + seconds * times ** (1.5 if fast else 2), fast
 
 
 def timed(work: Callable[[], Any]) -> tuple[float, Any]:

@@ -65,9 +65,10 @@ def noted_interrupts() -> Iterator[list[int]]:
         for number, handler in before.items():
             signal.signal(number, handler)
 
-    for number in heeded:
-        signal.signal(number, note)
     try:
+        for number in heeded:
+            if not came:
+                signal.signal(number, note)
         yield came
     finally:
         restore()

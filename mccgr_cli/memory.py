@@ -23,6 +23,8 @@ PLACES = 3.5  # copies in single precision of the samples on their axes while ne
 
 OWN = 4.5e8  # of the process itself: libraries, and the blocks that they work on (python -m benchmarks.estimates)
 
+MOST_CREDIBLE = 1000  # times the bytes that a file holds of it, that something in it takes in memory
+
 UNITS = ("B", "kB", "MB", "GB", "TB", "PB")
 
 
@@ -42,11 +44,12 @@ def available() -> int:
     return min([free_on_machine(), *left_by_limits(), *left_by_shell()])
 
 
-def require(amount: float, where: str, what: str = "it") -> None:
-    """Refuse to read what there is no memory for: files can declare anything."""
+def require(amount: float, where: str, what: str = "it", held: float | None = None) -> None:
+    """Refuse to read what there is no memory for: files can declare anything, whatever they have ``held`` so far."""
     free = available()
     if amount > free:
-        remedy = "use a larger machine, or store it as HDF5 by rows" if what == "it" else "the file may be damaged"
+        credible = held is None or amount <= MOST_CREDIBLE * held
+        remedy = "use a larger machine, or store it as HDF5 by rows" if credible else "the file may be damaged"
         raise DataError(where, f"{what} takes {in_words(amount)} of memory, and {in_words(free)} are free", remedy)
 
 
@@ -96,7 +99,7 @@ class Room:
     given: bool  # by the user
     settings: Settings | None
     graph: GraphSettings | None  # None where no graph is built
-    checkpoints: bool = False  # whether the state of the run is kept in a file, which is put together in memory
+    checkpoints: int = 0  # that are in memory: one that is put together, and one that the run goes on from
 
     def beside(self, size: Size) -> dict[str, float]:
         """Bytes that are in memory wherever X is, by what takes them."""
@@ -108,7 +111,7 @@ class Room:
             taken["the graph"] = EDGE_BYTES * n * self.graph.neighbors
             taken["the search for neighbours"] = PLACES * 4.0 * n * self.graph.axes_for(k)
         if self.checkpoints:
-            taken["a checkpoint"] = self.kept(size)
+            taken["a checkpoint"] = self.checkpoints * self.kept(size)
         return taken
 
     def kept(self, size: Size) -> float:

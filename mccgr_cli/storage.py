@@ -62,10 +62,11 @@ def lock_path(target: Path) -> Path:
 def open_locked(path: Path, wanted: Path) -> BinaryIO | None:
     """The lock of an output that is ``wanted``, held; None where there are no locks: then the first to finish wins."""
     for _ in range(LOCK_TRIES):
-        file = path.open("a+b", buffering=0)
+        file = open_lock(path)
         got = lock(file)
         if got and os.fstat(file.fileno()).st_nlink:  # else who had it has removed it
-            with contextlib.suppress(OSError):  # for people
+            with contextlib.suppress(OSError):  # for people, and to know it again
+                file.truncate(0)
                 file.write(f"process {os.getpid()} on {socket.gethostname()}".encode())
             return file
         holder = "" if got else file_head(file)
@@ -78,6 +79,13 @@ def open_locked(path: Path, wanted: Path) -> BinaryIO | None:
     raise OutputError(str(wanted), what, "wait for it, or choose another name with -o")
 
 
+def open_lock(path: Path) -> BinaryIO:
+    try:
+        return path.open("a+b", buffering=0)
+    except PermissionError:  # left by a killed run of somebody else
+        return path.open("rb")
+
+
 def file_head(file: BinaryIO) -> str:
     file.seek(0)
     return file.read(200).decode(errors="replace")
@@ -85,13 +93,16 @@ def file_head(file: BinaryIO) -> str:
 
 def remove_what_killed_runs_left(folder: Path) -> None:
     """Their locks, which nobody holds any more, and what they had written so far."""
-    with os.scandir(folder) as entries:
-        names = [entry.name for entry in entries if entry.name.startswith(".") and ".mccgr." in entry.name]
+    names: list[str] = []
+    with contextlib.suppress(OSError), os.scandir(folder) as entries:  # some let us write, and not look
+        names += [entry.name for entry in entries if entry.name.startswith(".") and ".mccgr." in entry.name]
     for name in names:
         if name.endswith(LOCK):
             path = folder / name
-            with contextlib.suppress(OSError), path.open("r+b") as file:
-                if lock(file) and os.fstat(file.fileno()).st_nlink:
+            with contextlib.suppress(OSError), path.open("rb") as file:
+                # Not all file systems tell machines of each other's locks: those of others are left to them.
+                of_ours = file_head(file).endswith(f" on {socket.gethostname()}")
+                if of_ours and lock(file) and os.fstat(file.fileno()).st_nlink:
                     for temporary in filter(temporary_pattern(name.removesuffix(LOCK)).fullmatch, names):
                         remove(folder / temporary)
                     remove(path)

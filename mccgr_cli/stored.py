@@ -87,7 +87,8 @@ def values_of(dataset: h5py.Dataset, where: str) -> Any:
         raise DataError(where, f"{dataset.name} has no values", "the file is damaged")
     text = h5py.check_string_dtype(dataset.dtype) is not None
     each = dataset.dtype.itemsize + (TEXT_BYTES if text else 0)
-    require(max(each * math.prod(dataset.shape), chunk_bytes(dataset)), where, str(dataset.name))
+    amount = max(each * math.prod(dataset.shape), chunk_bytes(dataset))
+    require(amount, where, str(dataset.name), dataset.id.get_storage_size())
     return dataset.asstr(errors="replace")[()] if text else dataset[()]
 
 

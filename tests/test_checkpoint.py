@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import signal
@@ -66,6 +67,20 @@ def test_a_run_goes_on_to_the_same_bits(tmp_path, method, way, kind, at):
     for name in ("objective", "data", "graph", "sigma"):
         assert np.array_equal(resumed.history[name], undisturbed.history[name], equal_nan=True)
     assert len(steps) == 17 - at  # two starts of 8 iterations, and the beginning of the second
+
+
+def test_a_basis_that_is_scaled_back_is_so_after_a_pause_too(tmp_path):
+    """That of gdcls, with a large ridge, remembers how large it was at the start."""
+    X, _ = planted(n=45, d=21)
+    source, settings = MemoryBlocks(X), Settings(k=3, method="gdcls", ridge=1.0, iterations=60, tolerance=0)
+    found = []
+
+    def pause(progress):
+        if len(found) < 45:
+            found.append(through_a_file(tmp_path, progress(), None))
+
+    undisturbed = solver.solve(source, settings, None, on_pause=pause)
+    assert same(solver.solve(source, settings, resumed=read_progress(found[-1], settings, source)), undisturbed)
 
 
 def test_starts_still_to_come_are_those_that_would_have_come(tmp_path):
@@ -211,6 +226,18 @@ def test_another_matrix_or_other_options_are_refused(mccgr, refused, X_file, int
     assert not interrupted.exists()
 
 
+def test_another_dataset_of_the_same_file_is_another_matrix(mccgr, refused, tmp_path, interrupt_at):
+    with h5py.File(tmp_path / "two.h5", "w") as file:
+        file["A"], file["B"] = planted(seed=1)[0], planted(seed=2)[0]
+    command = (*OPTIONS, "--checkpoint", tmp_path / "C.h5", "-o", tmp_path / "F.h5")
+    undo = interrupt_at(9)
+    assert mccgr("factorize", f"{tmp_path}/two.h5::A", *command).status == 130
+    undo()
+    assert "with other data or options" in refused("factorize", f"{tmp_path}/two.h5::B", *command)
+    (tmp_path / "two.h5").rename(tmp_path / "moved.h5")
+    assert "going on after" in mccgr("factorize", f"{tmp_path}/moved.h5::A", *command).stderr
+
+
 def test_a_matrix_that_has_changed_is_refused(refused, X_file, interrupted):
     with h5py.File(X_file, "r+") as file:
         file["X"][0, 0] += 1
@@ -290,10 +317,15 @@ def test_a_checkpoint_neither_overwrites_by_itself_nor_says_how_to_run(refused, 
     assert "damaged or was changed" in refused("factorize", "--resume", interrupted)
 
 
-def test_a_checkpoint_of_another_version_is_refused(refused, interrupted):
+def test_a_checkpoint_of_another_version_is_refused_unless_it_may_be_overwritten(
+    mccgr, refused, X_file, interrupted, tmp_path
+):
     with h5py.File(interrupted, "r+") as file:
         file.attrs["run"] = file.attrs["run"].replace(__version__, "0.0.1")
     assert "mccgr 0.0.1" in refused("factorize", "--resume", interrupted)
+    command = ("factorize", X_file, *OPTIONS, "-o", tmp_path / "F.h5", "--checkpoint", interrupted)
+    assert "mccgr 0.0.1" in refused(*command)
+    assert mccgr(*command, "--overwrite").status == 0
 
 
 def test_a_checkpoint_that_cannot_be_written_does_not_end_the_run(mccgr, X_file, tmp_path, monkeypatch):
@@ -311,11 +343,43 @@ def test_a_checkpoint_that_cannot_be_written_does_not_end_the_run(mccgr, X_file,
     assert (tmp_path / "F.h5").exists()
 
 
+def test_a_result_that_cannot_be_written_is_not_lost(mccgr, X_file, tmp_path, monkeypatch):
+    publish = storage.publish
+
+    def full(temporary, target, overwrite):
+        if target.name == "F.h5":
+            raise OSError(errno.ENOSPC, "No space left on device")
+        publish(temporary, target, overwrite)
+
+    monkeypatch.setattr(storage, "publish", full)
+    command = ("factorize", X_file, *OPTIONS, "-o", tmp_path / "F.h5", "--checkpoint", tmp_path / "C.h5")
+    failed = mccgr(*command)
+    assert failed.status == 1
+    assert "no space left on device; free some space or choose another place; go on after iteration 30" in failed.stderr
+    assert mccgr("factorize", "--resume", tmp_path / "C.h5", "-o", tmp_path / "G.h5").status == 0
+    monkeypatch.undo()
+    assert mccgr("factorize", X_file, *OPTIONS, "-o", tmp_path / "F.h5").status == 0
+    assert contents(tmp_path / "F.h5") == contents(tmp_path / "G.h5")
+
+
+def test_a_signal_after_the_last_iteration_leaves_all_of_them(mccgr, X_file, tmp_path, monkeypatch):
+    factors = solver.Course.factors
+
+    def disturbed(course):
+        signal.raise_signal(signal.SIGINT)
+        return factors(course)
+
+    monkeypatch.setattr(solver.Course, "factors", disturbed)
+    ended = mccgr("factorize", X_file, *OPTIONS, "-o", tmp_path / "F.h5", "--checkpoint", tmp_path / "C.h5")
+    assert ended.status == 130
+    assert "go on after iteration 30 with" in ended.stderr
+
+
 def test_the_state_is_kept_as_often_as_asked_for(mccgr, X_file, tmp_path, monkeypatch):
     from mccgr_cli.cli import resuming
 
     kept = []
-    monkeypatch.setattr(resuming.Keeper, "save", lambda keeper, progress, A: kept.append(progress))
+    monkeypatch.setattr(resuming.Keeper, "write", lambda keeper, progress, A: kept.append(progress))
     command = ("factorize", X_file, *OPTIONS, "-o", tmp_path / "F.h5", "--checkpoint", tmp_path / "C.h5")
     assert mccgr(*command).status == 0
     assert kept == []

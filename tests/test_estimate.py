@@ -38,7 +38,7 @@ def test_a_long_run_says_what_it_takes(mccgr, tmp_path, always, options):
     assert outcome.status == 0
     (line,) = [line for line in outcome.stderr.splitlines() if line.startswith("estimate: ")]
     iterations = 21 if "--restarts" in options else 7
-    assert f"{iterations} iterations of " in line
+    assert f"at most {iterations} iterations of " in line
     assert line.endswith("of memory")
     has_graph = not {"kl", "pg"} & set(options)
     assert ("the graph" in line) == has_graph
@@ -56,11 +56,24 @@ def test_the_smallest_matrices_have_an_estimate_too(mccgr, tmp_path, always, sha
     assert mccgr("factorize", tmp_path / "X.npy", "--k", 1, "-o", tmp_path / "F.h5").status == 0
 
 
+def test_rows_that_nothing_can_be_told_from_are_no_fault(mccgr, tmp_path, always, monkeypatch):
+    monkeypatch.setattr(estimate, "SAMPLE_BYTES", 24 * 8 * 30)
+    X, _ = planted()
+    X[:30] = 0
+    np.save(tmp_path / "X.npy", X)
+    command = ("factorize", tmp_path / "X.npy", "--k", 2, "--method", "gdcls", "--ridge", 5, "--normalize", "none")
+    outcome = mccgr(*command, "-o", tmp_path / "F.h5")
+    assert outcome.status == 0, outcome.stderr
+    assert "estimate" not in outcome.stderr
+
+
 def test_an_exact_search_that_takes_long_names_the_other(mccgr, X_file, tmp_path, always, monkeypatch):
     monkeypatch.setattr(estimate, "LONG", 0)
     outcome = mccgr("factorize", X_file, "--k", 3, "-o", tmp_path / "F.h5")
     assert "--search approximate finds nearly all" in outcome.stderr
     outcome = mccgr("factorize", X_file, "--k", 3, "-o", tmp_path / "G.h5", "--search", "exact")
+    assert "--search approximate" not in outcome.stderr
+    outcome = mccgr("factorize", X_file, "--k", 3, "-o", tmp_path / "H.h5", "--metric", "histogram")
     assert "--search approximate" not in outcome.stderr
 
 
@@ -110,7 +123,7 @@ def test_a_matrix_that_cannot_stay_in_its_file_must_fit_with_the_rest():
 
 def test_checkpoints_are_counted():
     size = Size(10**6, 100, 8)
-    plain, kept = (memory.Room(1e12, False, Settings(k=100), None, checkpoints) for checkpoints in (False, True))
+    plain, kept = (memory.Room(1e12, False, Settings(k=100), None, checkpoints) for checkpoints in (0, 1))
     assert kept.needed(size) - plain.needed(size) == kept.kept(size) > 8 * 10**8
 
 

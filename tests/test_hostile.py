@@ -6,6 +6,7 @@ import gzip
 import io
 import json
 import pickle
+import struct
 import zipfile
 
 import h5py
@@ -17,6 +18,7 @@ from scipy import io as scipy_io
 from mccgr_cli import memory
 from mccgr_cli.container import Contents, encode
 from mccgr_cli.readers import load
+from mccgr_cli.readers.heaps import ENTRY, HEAP, HeapFinder
 from mccgr_cli.readers.text import Bounded
 
 HUGE = 10**15
@@ -142,6 +144,18 @@ def test_sparse_matrices_with_more_rows_than_memory(refused, tmp_path):
     assert "of memory" in refused("cluster", tmp_path / "X.h5", "--k", 2)
     (tmp_path / "X.mtx").write_text(f"%%MatrixMarket matrix coordinate real general\n{HUGE} 2 1\n1 1 1\n")
     assert "of memory" in refused("cluster", tmp_path / "X.mtx", "--k", 2)
+    (tmp_path / "X.mtx").write_text(f"%%MatrixMarket matrix coordinate real general\n2 2 {HUGE}\n1 1 1\n")
+    assert "of memory" in refused("cluster", tmp_path / "X.mtx", "--k", 2)
+    (tmp_path / "X.mtx").write_text("%%MatrixMarket matrix coordinate real general\n2 2 -5\n1 1 1\n")
+    assert "not a readable .mtx" in refused("cluster", tmp_path / "X.mtx", "--k", 2)
+
+
+def test_what_is_healthy_and_too_large_is_not_called_damaged(refused, X_file, tmp_path, monkeypatch):
+    monkeypatch.setattr(memory, "available", lambda: 10_000)
+    assert "use a larger machine" in refused("cluster", X_file, "--k", 2)
+    with h5py.File(tmp_path / "E.h5", "w") as file:
+        file.create_dataset("X", (10_000, 10_000), "f8", chunks=(100, 100))
+    assert "the file may be damaged" in refused("cluster", tmp_path / "E.h5", "--k", 2)
 
 
 def test_chunks_larger_than_memory(refused_by_all, tmp_path, monkeypatch):
@@ -160,7 +174,7 @@ def test_compressed_bombs(refused_by_all, tmp_path, monkeypatch):
     monkeypatch.setattr("mccgr_cli.stored.MOST_PACKED", 0)  # not to be left in its file
     refused_by_all(tmp_path / "X.h5", "of memory, and 10 MB are free")
     buffer = io.BytesIO()
-    np.save(buffer, np.zeros((500, 2000)))
+    np.save(buffer, np.zeros((1000, 2000)))
     with zipfile.ZipFile(tmp_path / "X.npz", "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("X.npy", buffer.getvalue())
     refused_by_all(tmp_path / "X.npz", "takes 16 MB of memory")
@@ -168,7 +182,7 @@ def test_compressed_bombs(refused_by_all, tmp_path, monkeypatch):
     refused_by_all(tmp_path / "X.mat", "of memory, and 10 MB are free")
     with gzip.open(tmp_path / "X.csv.gz", "wt") as file:
         file.write("0," * 3_000_000 + "\n")
-    refused_by_all(tmp_path / "X.csv.gz", "more text than half the free memory, 5 MB")
+    refused_by_all(tmp_path / "X.csv.gz", "more text or numbers than fit into the free memory, 10 MB")
     with gzip.open(tmp_path / "X.mtx.gz", "wt") as file:
         file.write("%%MatrixMarket matrix coordinate real general\n2 2 100000\n" + "1 1 1\n" * 1_000_000)
     refused_by_all(tmp_path / "X.mtx.gz", "more entries where its header says 100000")
@@ -401,6 +415,67 @@ def test_matlab_classes_that_are_no_matrix(refused_by_all, tmp_path):
         scipy_io.savemat(tmp_path / "X.mat", {"X": value})
         refused_by_all(tmp_path / "X.mat", "")
         assert name
+
+
+def part(kind, content):
+    return struct.pack("<II", kind, len(content)) + content + bytes(-len(content) % 8)
+
+
+def mat_file(*variables):
+    return bytes(124) + b"\x00\x01IM" + b"".join(variables)
+
+
+def variable(name, kind, lengths, *parts, flags=0):
+    head = part(6, struct.pack("<II", kind | flags, 0)) + part(5, struct.pack(f"<{len(lengths)}i", *lengths))
+    return part(14, head + part(1, name) + b"".join(parts))
+
+
+MATRIX = variable(b"X", 6, (6, 4), part(9, np.arange(24.0).tobytes()))
+
+
+def test_matlab_files_that_declare_more_than_they_have(refused, tmp_path):
+    text = variable(b"", 4, (1, 1), part(16, b"a"))
+    declared = {
+        "cells": variable(b"gnd", 1, (2 * 10**8, 1)),
+        "cut": variable(b"gnd", 1, (6, 1), *[text] * 5),
+        "letters": variable(b"gnd", 4, (2 * 10**8, 0), part(16, b"")),
+        "numbers": variable(b"gnd", 6, (2 * 10**8, 1), part(9, bytes(8))),
+        "negative": variable(b"gnd", 6, (-6, -1), part(9, bytes(48))),
+    }
+    for what, labels in declared.items():
+        (tmp_path / "X.mat").write_bytes(mat_file(MATRIX, labels))
+        assert "not a readable .mat file" in refused("info", tmp_path / "X.mat"), what
+    (tmp_path / "X.mat").write_bytes(mat_file(*[part(1, b"")] * 10**5))
+    assert "where a variable should be" in refused("info", tmp_path / "X.mat")
+
+
+def test_matlab_files_as_matlab_writes_them(tmp_path):
+    """Truth values in a sparse matrix take a byte each, whatever is said; and there may be what only MATLAB knows."""
+    rows, starts = np.array([0, 2, 1], "<i4").tobytes(), np.array([0, 2, 3], "<i4").tobytes()
+    truths = variable(b"X", 5, (3, 2), part(5, rows), part(5, starts), part(9, b"\1\1\1"), flags=0x200)
+    opaque = part(14, part(6, struct.pack("<II", 17, 0)) + part(1, b"table") + part(1, b"MCOS"))
+    (tmp_path / "X.mat").write_bytes(mat_file(opaque, truths))
+    assert load(str(tmp_path / "X.mat")).contents["X"].toarray().tolist() == [[1, 0], [0, 1], [1, 0]]
+
+
+def test_heaps_upon_heaps_are_looked_at_once(refused, tmp_path):
+    """Marks of heaps that lie in each other, each said to be endless, and to have the same many entries."""
+    path = hdf5(tmp_path / "X.h5", X=planted()[0])
+    heaps = 5000
+    with path.open("ab") as file:
+        for left in reversed(range(heaps)):
+            file.write(HEAP + (2**40).to_bytes(8, "little") + ENTRY.pack(1, 0, 0, 32 * left))
+        file.write(ENTRY.pack(1, 0, 0, 0) * 50_000)
+    assert "damaged HDF5 file (a heap at byte" in refused("info", path)
+
+
+def test_heaps_are_found_wherever_they_begin(tmp_path):
+    content = b"x" * 1000 + HEAP + b"y" * 500 + HEAP[:4] + b"z" * 100 + HEAP
+    for size in (1, 3, 7, 64, 2000):
+        finder = HeapFinder()
+        for start in range(0, len(content), size):
+            finder.pass_by(content[start : start + size])
+        assert finder.places == [1000, content.rindex(HEAP)]
 
 
 def test_names_with_zero_bytes_are_written(mccgr, tmp_path):

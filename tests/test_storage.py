@@ -98,6 +98,39 @@ def test_what_a_living_run_or_another_program_has_there_stays(tmp_path):
     claim.release()
 
 
+@LOCKS
+def test_what_runs_of_other_machines_have_there_is_left_to_them(tmp_path):
+    """Some file systems do not tell machines of each other's locks."""
+    killed_while_it_claims(tmp_path / "F.h5")
+    storage.lock_path(tmp_path / "F.h5").write_text("process 1 on elsewhere")
+    Claim(tmp_path / "another.h5", overwrite=False).release()
+    assert len(hidden(tmp_path)) == 2
+    Claim(tmp_path / "F.h5", overwrite=False).release()  # but this one needs it
+
+
+def test_a_folder_that_may_be_written_to_and_not_looked_into(tmp_path, monkeypatch):
+    def forbidden(_):
+        raise PermissionError
+
+    monkeypatch.setattr(storage.os, "scandir", forbidden)
+    Claim(tmp_path / "F.h5", overwrite=False).release()
+
+
+@LOCKS
+def test_the_lock_of_a_killed_run_of_somebody_else_is_no_obstacle(tmp_path, monkeypatch):
+    storage.lock_path(tmp_path / "F.h5").write_text("process 1 on elsewhere")
+    path_open = Path.open
+
+    def not_for_writing(path, mode="r", **options):
+        if path.name.endswith(storage.LOCK) and mode == "a+b":
+            raise PermissionError
+        return path_open(path, mode, **options)
+
+    monkeypatch.setattr(Path, "open", not_for_writing)
+    Claim(tmp_path / "F.h5", overwrite=False).release()
+    assert hidden(tmp_path) == []
+
+
 def test_a_file_system_without_locks_serves_too(tmp_path, monkeypatch):
     monkeypatch.setattr(storage, "lock", lambda _: None)
     claims = [Claim(tmp_path / "F.h5", overwrite=False) for _ in range(2)]

@@ -11,7 +11,7 @@ import click
 
 from mccgr_cli.cli import options, types
 from mccgr_cli.cli.resuming import LOADED, Keeper, Resumable
-from mccgr_cli.errors import ParameterError
+from mccgr_cli.errors import MccgrError, ParameterError
 from mccgr_cli.settings import INITS, SILENCED, GraphSettings, Settings
 
 if TYPE_CHECKING:
@@ -95,9 +95,8 @@ def command(**given: Any) -> None:
             resumed = kept.progress if kept is not None else None
             factors = stages.factorize(X, settings, A, starts, on_step, resumed, on_pause)
     job.reporter.note(describe(factors, settings))
-    job.write(stages.factors_contents(factors, settings, given["normalize"], matrix.contents.names()))
-    if keeper is not None:
-        keeper.done()
+    with keeper.until_written() if keeper is not None else nullcontext():
+        job.write(stages.factors_contents(factors, settings, given["normalize"], matrix.contents.names()))
 
 
 def tell_what_it_takes(job: Job, X: BlockSource, settings: Settings, graph: GraphSettings | None) -> None:
@@ -107,9 +106,12 @@ def tell_what_it_takes(job: Job, X: BlockSource, settings: Settings, graph: Grap
 
     if job.given["quiet"] or job.given["scheduler"] is not None or not is_worthwhile(X, settings):
         return
-    found = estimate(X, settings, graph)
+    try:
+        found = estimate(X, settings, graph)
+    except MccgrError:  # what goes wrong with some of the rows need not with all
+        return
     job.reporter.note(f"estimate: {found}, {in_words(job.takes + OWN)} of memory")
-    if graph is not None and found.exact and found.graph > LONG and graph.search != "exact":
+    if found.graph > LONG and found.could_be_fast:
         job.reporter.note("--search approximate finds nearly all neighbours in a fraction of the time")
 
 

@@ -138,8 +138,8 @@ class Job:
 
     def room(self, settings: Settings | None, graph: GraphSettings | None) -> Room:
         given = self.given["memory"]
-        keeps = bool(self.given.get("checkpoint") or self.given.get("resume"))
-        return Room(given or USABLE * available(), given is not None, settings, graph, keeps)
+        kept = 2 if self.given.get("resume") else int(self.given.get("checkpoint") is not None)
+        return Room(given or USABLE * available(), given is not None, settings, graph, kept)
 
     @contextmanager
     def cluster(self) -> Iterator[Cluster | None]:

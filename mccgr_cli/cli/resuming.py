@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -91,6 +92,7 @@ class Keeper:
         self.found = restarted  # what was in the file
         self.resumes = restarted is not None
         self.remedy = ""  # how to go on from what is in the file now
+        self.save: Callable[[], None] = lambda: None  # write where the run is
         for other in job.paths:
             if not job.to_stdout and path.resolve() == other.resolve():
                 raise ParameterError("--checkpoint", f"{path} is the output", "name another file")
@@ -115,15 +117,20 @@ class Keeper:
         from mccgr_cli.checkpoints import Checkpoint, damaged, read_progress, read_run
         from mccgr_cli.solver import uses_graph
 
-        found, self.found = self.found, None  # it is large
+        found, anew = self.found, self.job.given["overwrite"] and not self.resumes
         if found is None:
             return None
-        run = read_run(found)
+        try:
+            run = read_run(found)
+        except DataError:
+            if anew:
+                return None
+            raise
         if self.resumes:
             self._check_matrix(run)
             self.job.inputs = run.inputs
         elif not run.same_as(self.run()):
-            if self.job.given["overwrite"]:
+            if anew:
                 return None
             what = "holds part of a run with other data or options"
             raise OutputError(str(self.path), what, "give those, name another file, or give --overwrite")
@@ -156,25 +163,39 @@ class Keeper:
         with noted_interrupts() as came:
 
             def pause(progress: Callable[[], Progress]) -> None:
+                self.save = partial(self.write, progress, A)
                 if came or time.monotonic() >= self.due:
-                    self.save(progress(), A)
+                    self.save()
                 for number in came:
                     signal.raise_signal(number)
 
             try:
                 yield pause
-            except DataError:  # which would come again
+                if came:  # after the last iteration
+                    self.save()
+            except (DataError, ParameterError):  # which would come again
                 raise
             except MccgrError as fault:
                 raise fault.with_remedy(self.remedy) if self.remedy else fault from None
 
-    def save(self, progress: Progress, A: sparse.csr_array[Any] | None) -> None:
+    @contextmanager
+    def until_written(self) -> Iterator[None]:
+        """A result that cannot be written is not lost: the run can go on to write it elsewhere."""
+        try:
+            yield
+        except OutputError as fault:
+            self.save()
+            raise fault.with_remedy(self.remedy) if self.remedy else fault from None
+        self.done()
+
+    def write(self, told: Callable[[], Progress], A: sparse.csr_array[Any] | None) -> None:
         """That it cannot be kept is no reason to end the run."""
         from mccgr_cli.checkpoints import Checkpoint, checkpoint_contents
         from mccgr_cli.container import encode
         from mccgr_cli.interrupts import postponed_interrupts
         from mccgr_cli.storage import write_files
 
+        progress = told()
         contents = checkpoint_contents(Checkpoint(self.run(), progress, A))
         encoded = encode(replace(contents, provenance=self.job.provenance()))
         try:
@@ -209,5 +230,5 @@ class Keeper:
 
 
 def where_in(progress: Progress) -> str:
-    start = f" of start {progress.restart + 1}" if progress.best is not None else ""
+    start = f" of start {progress.restart + 1}" if progress.restart else ""
     return f" after iteration {len(progress.history['objective']) - 1}{start}"

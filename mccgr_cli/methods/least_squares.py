@@ -44,6 +44,8 @@ class ConstrainedLeastSquaresUpdate(AlternatingUpdate):
     overflows. The W that follows is larger by as much.
     """
 
+    kept = (*AlternatingUpdate.kept, "bits")
+
     def __init__(self, problem: Problem, W: Array, H: Array) -> None:
         super().__init__(problem, W, H)
         self.ridge = problem.ridge

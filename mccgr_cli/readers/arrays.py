@@ -195,7 +195,8 @@ def read_array(file: IO[bytes], length: int, where: str) -> Array:
         size = dtype.itemsize * math.prod(shape)
         if size > length and not dtype.hasobject:
             raise ValueError(f"{size} bytes of values in a file of {length}")
-        require(2 * size, where)
+        converted = dtype.kind != "f" or dtype.itemsize not in (4, 8)
+        require(size + (8 * math.prod(shape) if converted else 0), where)
     file.seek(0)
     values = np.asarray(np.lib.format.read_array(file, allow_pickle=False))
     if values.dtype.kind == "U" and values.size and values.ravel().view(np.uint32).max() > sys.maxunicode:

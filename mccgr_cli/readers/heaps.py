@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mmap
 import struct
 from collections.abc import Iterator, Sequence
 from typing import BinaryIO
@@ -11,7 +12,6 @@ from mccgr_cli.errors import DataError
 HEAP = b"GCOL\x01\0\0\0"  # how every heap of texts begins in HDF5
 ENTRY = struct.Struct("<HHIQ")  # its index, its references, nothing, its length
 HEAP_HEADER = 16
-LARGEST_HEAP = 1 << 32
 
 
 class HeapFinder:
@@ -35,21 +35,23 @@ class HeapFinder:
 
 def check_heaps(file: BinaryIO, places: Sequence[int], where: str) -> None:
     """Refuse heaps with an entry of no length; other faults HDF5 finds by itself."""
-    for place in places:
-        file.seek(place + len(HEAP))
-        length = int.from_bytes(file.read(8), "little")
-        heap = file.read(min(length, LARGEST_HEAP) - HEAP_HEADER) if length > HEAP_HEADER else b""
-        if any(step == 0 for step in steps_through(heap)):
-            raise DataError(where, f"damaged HDF5 file (a heap at byte {place})", "make, copy or download it again")
+    if not places:
+        return
+    with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
+        left = len(content) // ENTRY.size  # entries, of all heaps together: none lies in another
+        for place in places:
+            length = int.from_bytes(content[place + len(HEAP) : place + HEAP_HEADER], "little")
+            for step in steps_through(content, place + HEAP_HEADER, min(place + length, len(content))):
+                left -= 1
+                if step == 0 or left < 0:
+                    what = f"damaged HDF5 file (a heap at byte {place})"
+                    raise DataError(where, what, "make, copy or download it again")
 
 
-def steps_through(heap: bytes) -> Iterator[int]:
+def steps_through(content: mmap.mmap, place: int, end: int) -> Iterator[int]:
     """How far it is from each entry to the next, as HDF5 reckons."""
-    place = 0
-    while place + ENTRY.size <= len(heap):
-        index, _, _, length = ENTRY.unpack_from(heap, place)
+    while place + ENTRY.size <= end:
+        index, _, _, length = ENTRY.unpack_from(content, place)
         step = (ENTRY.size + (length + 7) // 8 * 8) % 2**64 if index else length
         yield step
-        if step == 0:
-            return
         place += step

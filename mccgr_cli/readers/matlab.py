@@ -44,7 +44,8 @@ MATRIX, COMPRESSED = 14, 15
 # Classes of variables.
 CELL, CHARACTERS, SPARSE = 1, 4, 5
 NUMERIC = {6: "f8", 7: "f4", 8: "i1", 9: "u1", 10: "i2", 11: "u2", 12: "i4", 13: "u4", 14: "i8", 15: "u8"}
-COMPLEX = 0x800  # among the flags
+COMPLEX, LOGICAL = 0x800, 0x200  # among the flags
+LAST_WITH_SIZE = 16  # of the classes; later ones are what only MATLAB understands
 LISTED = 4096  # bytes of a compressed variable that hold its name and its size
 PIECE = 1 << 20  # bytes that are unpacked at a time
 
@@ -64,7 +65,7 @@ def mat_variables(path: Path, where: str) -> ListedVariables:
         order = ORDERS.get(bytes(content[HEADER - 2 : HEADER]))
         if order is None:
             return version_4(path, where)
-        stored = [Stored(part, order, where) for part in parts(content[HEADER:], order)]
+        stored = (Stored(part, order, where) for part in parts(content[HEADER:], order))
         named = {head.name: (head, one) for head, one in ((one.head(LISTED), one) for one in stored) if head.name}
     shapes = {name: head.shape for name, (head, _) in named.items()}
     return ListedVariables(where, ".mat", shapes, lambda name: value_of(named[name][1].head()))
@@ -87,7 +88,7 @@ class Head:
     """What a variable says of itself, and the parts that its values are in."""
 
     kind: int
-    is_complex: bool
+    flags: int
     lengths: tuple[int, ...]
     name: str
     rest: Bytes
@@ -123,7 +124,7 @@ def unpacked(part: Bytes, most: int | None, where: str) -> Bytes:
     while pending and not packer.eof and (most is None or len(found) < most):
         found += packer.decompress(pending, most or PIECE)
         if most is None:
-            require(2 * len(found), where)
+            require(len(found), where)  # for the numbers in it
         pending = packer.unconsumed_tail
     return memoryview(found)
 
@@ -145,11 +146,14 @@ def head_of(part: Part, order: str, where: str) -> Head:
     if part.kind != MATRIX:
         raise ValueError(f"a part of type {part.kind} where a variable should be")
     found = parts(part.content, order)
-    flags, lengths, name = integers(found, order), tuple(integers(found, order)), next(found, NOTHING)
-    if len(flags) != 2 or len(lengths) < 2 or min(lengths) < 0:
+    flags = [*integers(found, order), 0][0]
+    kind = flags & 0xFF
+    lengths = tuple(integers(found, order)) if kind <= LAST_WITH_SIZE else (0, 0)
+    name = next(found, NOTHING)
+    if len(lengths) < 2 or min(lengths) < 0:
         raise ValueError("a variable without a size")
     called, rest = bytes(name.content).decode("latin-1"), part.content[name.end :]
-    return Head(flags[0] & 0xFF, bool(flags[0] & COMPLEX), lengths, called, rest, order, where)
+    return Head(kind, flags, lengths, called, rest, order, where)
 
 
 def integers(found: Iterator[Part], order: str) -> list[int]:
@@ -169,7 +173,7 @@ def numbers(part: Part, order: str) -> Array:
 def value_of(head: Head, depth: int = 0) -> Any:
     """The value of a variable; cells are an array of objects."""
     found = parts(head.rest, head.order)
-    if head.is_complex:
+    if head.flags & COMPLEX:
         raise DataError(head.where, f"{head.name} holds complex numbers", "NMF needs real numbers")
     if head.kind in NUMERIC:
         return shaped(numbers(next(found, NOTHING), head.order).astype(NUMERIC[head.kind]), head)
@@ -178,9 +182,10 @@ def value_of(head: Head, depth: int = 0) -> Any:
     if head.kind == CHARACTERS:
         return text_of(head, next(found, NOTHING))
     if head.kind == CELL and depth == 0:
-        cells = np.empty(prod(head.lengths), dtype=object)
-        for i, part in zip(range(len(cells)), found, strict=False):
-            cells[i] = value_of(head_of(part, head.order, head.where), depth + 1)
+        inner = [value_of(head_of(part, head.order, head.where), depth + 1) for part in found]
+        cells = np.empty(len(inner), dtype=object)
+        for i, value in enumerate(inner):
+            cells[i] = value
         return shaped(cells, head)
     what = f"{head.name or 'a cell'} holds neither numbers nor text"
     raise DataError(head.where, what, "store the matrix as numbers, and labels as numbers or text")
@@ -194,7 +199,10 @@ def shaped(values: Array, head: Head) -> Array:
 
 def sparse_of(head: Head, found: Iterator[Part]) -> Any:
     """Compressed columns: the rows of the values, where columns begin, the values; there may be room for more."""
-    rows, starts, values = (numbers(next(found, NOTHING), head.order) for _ in range(3))
+    rows, starts = (numbers(next(found, NOTHING), head.order) for _ in range(2))
+    stored = next(found, NOTHING)
+    # MATLAB says that truth values are double precision, and stores a byte of each.
+    values = numbers(stored._replace(kind=2) if head.flags & LOGICAL else stored, head.order)
     used = int(starts[-1]) if len(starts) else 0
     if len(head.lengths) != 2 or not 0 <= used <= min(len(rows), len(values)):
         raise ValueError("a sparse matrix whose parts do not fit")
@@ -210,6 +218,6 @@ def text_of(head: Head, part: Part) -> Array:
     if codec in ("utf-16", "utf-32"):
         codec += "-le" if head.order == "<" else "-be"
     letters = bytes(part.content).decode(codec, errors="replace")
-    if len(head.lengths) != 2 or len(letters) != prod(head.lengths):
+    if len(head.lengths) != 2 or len(letters) != prod(head.lengths) or head.lengths[0] > max(1, len(letters)):
         raise ValueError(f"{len(letters)} letters where {prod(head.lengths)} belong")
     return np.array([letters[row :: head.lengths[0]] for row in range(head.lengths[0])], dtype=str)

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import IO, Any, TextIO
+from typing import Any, TextIO
 
 import numpy as np
 from scipy import sparse
@@ -23,6 +23,7 @@ from mccgr_cli.memory import available, in_words, require
 from mccgr_cli.readers.arrays import Found, refuse_names, shown
 
 PIECE = 1 << 16  # bytes that are read at a time
+BETWEEN_NUMBERS = (b",", b"\t", b" ", b"\n")
 
 # How programs spell a value that is not there; as a number they count neither as text nor as a header.
 MISSING = frozenset(("", "na", "n/a", "null", "none", "?", "#n/a"))
@@ -100,13 +101,8 @@ def filled(labels: list[str], unit: str, first: int, where: str) -> list[str]:
 @contextmanager
 def opened_text(path: Path, where: str) -> Iterator[TextIO]:
     """The text of a file, gzipped or not; what is wrong with its bytes is said in one line."""
-    open_bytes = gzip.open if path.suffix.lower() == ".gz" else open
     try:
-        with (
-            open_bytes(path, "rb") as packed,
-            io.BufferedReader(Bounded(packed, where), PIECE) as whole,
-            io.TextIOWrapper(whole, encoding="utf-8-sig", newline="") as file,
-        ):
+        with opened_bytes(path, where) as whole, io.TextIOWrapper(whole, encoding="utf-8-sig", newline="") as file:
             yield file
     except UnicodeDecodeError as fault:
         what = f"not UTF-8 text (byte {fault.object[fault.start]:#04x})"
@@ -118,22 +114,34 @@ def opened_text(path: Path, where: str) -> Iterator[TextIO]:
         raise DataError(where, f"not a table of text ({fault})", "check its quotes") from None
 
 
-class Bounded(io.RawIOBase):
-    """The bytes of a file, as many as leave room for the numbers in them: a small gzip file may hold any amount."""
+@contextmanager
+def opened_bytes(path: Path, where: str) -> Iterator[Any]:
+    if path.suffix.lower() != ".gz":
+        with path.open("rb") as file:
+            yield file
+    else:
+        with gzip.open(path, "rb") as packed, io.BufferedReader(Bounded(packed, where), PIECE) as whole:
+            yield whole
 
-    def __init__(self, file: IO[bytes] | gzip.GzipFile, where: str) -> None:
+
+class Bounded(io.RawIOBase):
+    """What is packed in a file, as much as there is memory for: a small one may hold any amount of text and numbers."""
+
+    def __init__(self, file: gzip.GzipFile, where: str) -> None:
         self._file, self._where = file, where
-        self._most = available() // 2
+        self._most, self._numbers = available(), 0
 
     def readinto(self, buffer: Any) -> int:
         piece = self._file.read(len(buffer))
-        if self._file.tell() > self._most:
-            what = f"more text than half the free memory, {in_words(self._most)}"
+        self._numbers += sum(map(piece.count, BETWEEN_NUMBERS))
+        if max(self._file.tell(), 8 * self._numbers) > self._most:
+            what = f"more text or numbers than fit into the free memory, {in_words(self._most)}"
             raise DataError(self._where, what, "use a larger machine, or store it as HDF5")
         buffer[: len(piece)] = piece
         return len(piece)
 
     def seek(self, offset: int, whence: int = 0) -> int:
+        self._numbers = 0  # it is read anew
         return self._file.seek(offset, whence)
 
     def tell(self) -> int:
@@ -298,9 +306,9 @@ def parse_mtx(file: TextIO, where: str) -> Any:
     if len(size) != {"coordinate": 3, "array": 2}.get(layout):
         raise ValueError("no line with its size")
     n, d, *entries = map(int, size)
-    if min(n, d) < 0 or (symmetry == "symmetric" and n != d):
+    if min(n, d, *entries) < 0 or (symmetry == "symmetric" and n != d):
         raise ValueError(f"its size is {n} x {d}")
-    require(8.0 * (n if layout == "coordinate" else n * d), where)
+    require(8.0 * (n + 3 * entries[0] if entries else n * d), where)
     if layout == "array":
         return fill_array(load_text(file, 1).ravel(), n, d, symmetry == "symmetric")
     table = load_text(file, 2 if field == "pattern" else 3, max_rows=entries[0] + 1)
