@@ -151,6 +151,9 @@ def compressed_matrix(
 ) -> sparse.csr_array[Any]:
     """A checked CSR matrix out of the three arrays of a CSR or CSC one."""
     data, indices, indptr = parts["data"], parts["indices"], parts["indptr"]
+    if data.dtype.kind not in "fiub":
+        what = "complex numbers" if data.dtype.kind == "c" else f"{data.dtype} values"
+        raise DataError(where, f"holds {what}", "NMF needs real numbers")
     lines, width = (shape[1], shape[0]) if by_column else shape
     fits = width >= 0 and starts_fit(indptr, lines, len(data)) and len(indices) == len(data)
     if not fits or (len(indices) > 0 and (indices.min() < 0 or indices.max() >= width)):

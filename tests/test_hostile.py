@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 from conftest import planted
 from scipy import io as scipy_io
+from scipy import sparse
 
 from mccgr_cli import memory
 from mccgr_cli.container import Contents, encode
@@ -283,6 +284,15 @@ def test_values_of_the_wrong_type_or_shape(refused, tmp_path, values):
                 file.attrs.update({"format": "mccgr", "version": 1, "kind": "matrix"})
             file["X"] = values
         assert refused("factorize", tmp_path / "X.h5", "--k", 2)
+
+
+def test_sparse_matrices_of_complex_numbers(refused_by_all, tmp_path):
+    complex_values = sparse.csr_array(np.full((6, 4), 1 + 2j))
+    sparse.save_npz(tmp_path / "X.npz", complex_values)
+    refused_by_all(tmp_path / "X.npz", "complex numbers")
+    for version in ("4", "5"):
+        scipy_io.savemat(tmp_path / "X.mat", {"X": complex_values.tocsc()}, format=version)
+        refused_by_all(tmp_path / "X.mat", "complex numbers")
 
 
 @pytest.mark.parametrize("dtype", [h5py.vlen_dtype(np.float64), h5py.ref_dtype, h5py.regionref_dtype], ids=str)
