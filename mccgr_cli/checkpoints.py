@@ -20,6 +20,7 @@ from mccgr_cli.readers import Loaded, split_inner, suffix_of
 from mccgr_cli.settings import HISTORY, Settings
 from mccgr_cli.solver import PATIENCE, Best, Factors, Progress
 
+LARGEST_NUMBER = 1e300
 ARRAYS = frozenset(name for name in SCHEMA["checkpoint"] if "history/" not in name and not name.startswith("best/"))
 
 
@@ -120,7 +121,8 @@ def read_progress(given: Loaded, settings: Settings, X: BlockSource) -> Progress
         alpha = float(about["alpha"]) if "alpha" in about else None
         restart, quiet = int(about["restart"]), int(about["quiet"])
         history = {name: contents[f"history/{name}"] for name in HISTORY}
-        fits = 0 <= restart < settings.restarts and 0 <= quiet <= PATIENCE and (restart == 0 or best is not None)
+        fits = numbers.get("scale", 0) >= 0 and numbers.get("steps", 0) >= 0 and (alpha is None or 0 <= alpha < np.inf)
+        fits &= 0 <= restart < settings.restarts and 0 <= quiet <= PATIENCE and (restart == 0 or best is not None)
         fits &= contents["W"].shape == (n, settings.k) and contents["H"].shape == (settings.k, d)
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError, RecursionError):
         raise damaged(given) from None
@@ -146,7 +148,7 @@ def read_best(contents: Contents, about: Mapping[str, Any], dtype: np.dtype[Any]
 
 
 def plain_number(value: Any) -> Any:
-    if not isinstance(value, (bool, int, float)):
+    if not isinstance(value, (bool, int, float)) or not abs(value) < LARGEST_NUMBER:  # also true of NaN
         raise TypeError
     return value
 

@@ -70,21 +70,24 @@ RESULTS = {
     **{name: Field("r", "real", required=True, within=(-1.0 if name == "ari" else 0.0, 1.0)) for name in SCORES},
 }
 # The state of a solver between two iterations: what a method has beside W and H, and the best of earlier starts.
-BASIS = Field("kd", "real")
+FINITE = (-1e300, 1e300)
+BASIS = Field("kd", "real", within=FINITE)
+BY_SAMPLE = Field("nk", "real", within=FINITE)
+SQUARE = Field("kk", "real", within=FINITE)
 CHECKPOINT = {
     "W": FACTORS["W"],
     "H": FACTORS["H"],
     "errors": Field("d", "real", within=NON_NEGATIVE),
     "P": BASIS,
-    "G": Field("kk", "real"),
+    "G": SQUARE,
     "pulled": BASIS,
-    "lengths": Field("k", "real"),
-    "numerator": Field("nk", "real"),
+    "lengths": Field("k", "real", within=NON_NEGATIVE),
+    "numerator": BY_SAMPLE,
     "weighted": BASIS,
-    "previous/W": Field("nk", "real"),
+    "previous/W": BY_SAMPLE,
     "previous/H": BASIS,
     "previous/P": BASIS,
-    "previous/G": Field("kk", "real"),
+    "previous/G": SQUARE,
     **{f"history/{name}": FACTORS[f"history/{name}"] for name in HISTORY},
     **{f"best/{name}": replace(FACTORS[name], required=False) for name in ("W", "H", "rho")},
     **{f"best/history/{name}": Field("b", "real") for name in HISTORY},
@@ -228,7 +231,7 @@ def _check_bounds(values: Array, within: tuple[float, float], name: str, where: 
     least, largest = within
     open_ended = largest == np.inf
     slack = 0.0 if open_ended else ROUNDING
-    if values.size and not (values.min() >= least - slack and values.max() < largest + slack):  # also true of NaN
+    if values.size and not (float(values.min()) >= least - slack and float(values.max()) < largest + slack):  # or NaN
         what = "negative or non-finite values" if open_ended else f"values that are not from {least:g} to {largest:g}"
         raise DataError(where, f"{what} in /{name}", "make it again")
 

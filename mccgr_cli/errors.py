@@ -14,6 +14,7 @@ class ExitStatus(IntEnum):
     HUNG_UP = 129
     INTERRUPTED = 130
     TERMINATED = 143
+    OUT_OF_TIME = 152  # by ulimit -t
 
 
 class MccgrError(Exception):

@@ -19,6 +19,7 @@ from threadpoolctl import threadpool_limits
 from mccgr_cli import stages
 from mccgr_cli.blocks import Array, Matrix, MemoryBlocks
 from mccgr_cli.clustering import kmeans
+from mccgr_cli.container import RESULTS, Field
 from mccgr_cli.errors import ParameterError
 from mccgr_cli.methods import METHODS
 from mccgr_cli.metrics import evaluate
@@ -207,6 +208,23 @@ def course(factors: Factors) -> Row:
     far = np.flatnonzero(np.abs(objective - objective[-1]) > WITHIN * abs(objective[-1]))
     settled = int(far[-1]) + 1 if len(far) else 0
     return {"iterations": factors.iterations, "settled": settled, "converged": int(factors.converged)}
+
+
+def are_rows(found: Any) -> bool:
+    """Whether these can be the results of a trial, as a results file holds them."""
+    rows = isinstance(found, list) and len(found) > 0 and all(isinstance(row, dict) for row in found)
+    if not rows or any(row.keys() != RESULTS.keys() for row in found):
+        return False
+    return all(fits(field, row[name]) for row in found for name, field in RESULTS.items())
+
+
+def fits(field: Field, value: Any) -> bool:
+    if field.type == "text":
+        return isinstance(value, str) and value.isascii()
+    if field.type == "whole":
+        return type(value) is int and abs(value) < 2**53
+    least, largest = field.within or (-np.inf, np.inf)
+    return isinstance(value, (int, float)) and (least <= value <= largest or (field.within is None and value != value))
 
 
 def columns(rows: Sequence[Row]) -> dict[str, Any]:

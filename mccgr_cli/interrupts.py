@@ -5,10 +5,13 @@ from __future__ import annotations
 import contextlib
 import signal
 import threading
+import time
 from collections.abc import Iterator
 from typing import Any
 
-INTERRUPTS = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name))
+NAMES = ("SIGINT", "SIGTERM", "SIGHUP", "SIGXCPU")
+INTERRUPTS = tuple(getattr(signal, name) for name in NAMES if hasattr(signal, name))
+AT_ONCE = 1.0  # seconds within which signals are one: whoever sends them may send them to all of a group, and each
 
 
 def ignore_interrupts() -> dict[int, Any]:
@@ -47,30 +50,44 @@ def uninterrupted() -> Iterator[None]:
             signal.signal(number, handler)
 
 
-@contextlib.contextmanager
-def noted_interrupts() -> Iterator[list[int]]:
-    """The first one is noted in the list, for whoever looks into it and ends in good order; another ends at once.
+class Noted:
+    """The first signal that came, if one has: who looks at it ends in good order. One that comes later ends at once."""
 
-    If nobody has raised it by the end, it is raised then.
-    """
-    came: list[int] = []
-    heeded = [number for number in INTERRUPTS if signal.getsignal(number) != signal.SIG_IGN]
-    before = {number: signal.getsignal(number) for number in heeded}
+    def __init__(self) -> None:
+        self.number: int | None = None
+        self._since = 0.0
+        self._before = {number: signal.getsignal(number) for number in INTERRUPTS}
+        self._before = {number: handler for number, handler in self._before.items() if handler != signal.SIG_IGN}
 
-    def note(number: int, _: Any) -> None:
-        came.append(number)
-        restore()
+    def begin(self) -> None:
+        for number in self._before:
+            signal.signal(number, self._note)
 
-    def restore() -> None:
-        for number, handler in before.items():
+    def _note(self, number: int, _: Any) -> None:
+        if self.number is None:
+            self.number, self._since = number, time.monotonic()
+        elif time.monotonic() - self._since > AT_ONCE:  # not one that was sent twice
+            self.end()
+            signal.raise_signal(number)
+
+    def end(self) -> None:
+        for number, handler in self._before.items():
             signal.signal(number, handler)
 
+    def act(self) -> None:
+        """Do what the signal asks for, if one came."""
+        if self.number is not None:
+            self.end()
+            signal.raise_signal(self.number)
+
+
+@contextlib.contextmanager
+def noted_interrupts() -> Iterator[Noted]:
+    """The first one is noted meanwhile; if nobody has acted on it by the end, it is acted on then."""
+    noted = Noted()
     try:
-        for number in heeded:
-            if not came:
-                signal.signal(number, note)
-        yield came
+        noted.begin()
+        yield noted
     finally:
-        restore()
-    for number in came:
-        signal.raise_signal(number)
+        noted.end()
+    noted.act()

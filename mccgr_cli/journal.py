@@ -55,7 +55,8 @@ class Journal:
                 raise OutputError(str(self.path), what, "give those, choose another name with -o, or give --overwrite")
             lines = []
         for entry in map(parsed, lines[1:]):
-            if entry.keys() == {"name", "result", "sum"} and entry["sum"] == checksum(entry["name"], entry["result"]):
+            whole = entry.keys() == {"name", "result", "sum"} and isinstance(entry["name"], str)
+            if whole and entry["sum"] == checksum(entry["name"], entry["result"]):
                 self.done[entry["name"]] = entry["result"]
         self._file.truncate(sum(map(len, lines)))
         if not lines:

@@ -23,6 +23,7 @@ PLACES = 3.5  # copies in single precision of the samples on their axes while ne
 
 OWN = 4.5e8  # of the process itself: libraries, and the blocks that they work on (python -m benchmarks.estimates)
 
+LEAST = 6e8  # for libraries to work at all: with less, some end the process, or ask for memory for ever
 MOST_CREDIBLE = 1000  # times the bytes that a file holds of it, that something in it takes in memory
 
 UNITS = ("B", "kB", "MB", "GB", "TB", "PB")
@@ -51,6 +52,14 @@ def require(amount: float, where: str, what: str = "it", held: float | None = No
         credible = held is None or amount <= MOST_CREDIBLE * held
         remedy = "use a larger machine, or store it as HDF5 by rows" if credible else "the file may be damaged"
         raise DataError(where, f"{what} takes {in_words(amount)} of memory, and {in_words(free)} are free", remedy)
+
+
+def require_least() -> None:
+    """Refuse limits within which the libraries themselves would fail."""
+    left = min(left_by_shell(), default=LEAST)
+    if left < LEAST:
+        what = f"leaves {in_words(left)} of memory to this process, and libraries take {in_words(LEAST)}"
+        raise MccgrError("ulimit", what, "raise it")
 
 
 def left_by_shell(status: Path = Path("/proc/self/statm")) -> Iterator[int]:

@@ -156,7 +156,7 @@ def judge_features(X: Matrix | BlockSource, part: Array) -> Array:
 
 
 def check_graph(given: Loaded, samples: int) -> sparse.csr_array[Any]:
-    """The adjacency in a graph file, if it can serve for so many samples."""
+    """The adjacency in a file, if it can serve for so many samples."""
     A: sparse.csr_array[Any] = sparse.csr_array(given.contents["A"])
     if A.shape[0] != samples:
         raise DataError(given.name, f"a graph of {A.shape[0]} samples for a matrix of {samples}", "build it anew")
@@ -199,7 +199,10 @@ def factorize(
     if settings.k > min(X.shape):
         what = f"{settings.k} components are more than a {X.shape[0]} x {X.shape[1]} matrix has room for"
         raise ParameterError("--k", what, f"give at most {min(X.shape)}")
-    return solve(as_source(X), settings, graph, starts, on_step, resumed, on_pause)
+    factors = solve(as_source(X), settings, graph, starts, on_step, resumed, on_pause)
+    if not all(part.min() >= 0 and part.max() < np.inf for part in (factors.W, factors.H, factors.rho)):  # or NaN
+        raise DataError("X", "its factors have numbers that overflow", "rescale X to a mean of 1")
+    return factors
 
 
 def factors_contents(factors: Factors, settings: Settings, how: str, names: dict[str, Any]) -> Contents:

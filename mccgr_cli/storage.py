@@ -80,10 +80,15 @@ def open_locked(path: Path, wanted: Path) -> BinaryIO | None:
 
 
 def open_lock(path: Path) -> BinaryIO:
+    """Not what a link of that name leads to."""
+
+    def opener(name: str, flags: int) -> int:
+        return os.open(name, flags | getattr(os, "O_NOFOLLOW", 0), 0o666)
+
     try:
-        return path.open("a+b", buffering=0)
+        return open(path, "a+b", buffering=0, opener=opener)
     except PermissionError:  # left by a killed run of somebody else
-        return path.open("rb")
+        return open(path, "rb", opener=opener)
 
 
 def file_head(file: BinaryIO) -> str:

@@ -17,7 +17,7 @@ EXIT_STATUS = (
     ("0", "Done."),
     ("1", "Bad data or a failed run; one line on standard error says where, what and the remedy."),
     ("2", "Bad usage."),
-    ("130", "Interrupted; 143 and 129: ended by SIGTERM and SIGHUP."),
+    ("130", "Interrupted; 143, 129 and 152: ended by SIGTERM, SIGHUP and SIGXCPU."),
 )
 
 

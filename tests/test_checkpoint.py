@@ -16,7 +16,7 @@ import pytest
 from conftest import planted
 from scipy import sparse
 
-from mccgr_cli import __version__, solver, storage
+from mccgr_cli import __version__, interrupts, solver, storage
 from mccgr_cli.blocks import MemoryBlocks
 from mccgr_cli.checkpoints import Checkpoint, Run, checkpoint_contents, read_progress
 from mccgr_cli.container import encode
@@ -254,7 +254,7 @@ def test_a_checkpoint_is_no_output_and_no_input(mccgr, refused, X_file, interrup
     assert "is no checkpoint" in refused(*command, precious, "--overwrite")
     assert precious.read_text() == "precious"
     assert "the state of a run" in refused("cluster", interrupted)
-    assert "standard input cannot be read again" in refused(
+    assert "- cannot be read again" in refused(
         "factorize", "-", "--k", 2, "--checkpoint", tmp_path / "D.h5", "-o", tmp_path / "E.h5", status=2
     )
 
@@ -436,3 +436,95 @@ def test_ending_a_real_run(X_file, tmp_path, number, status):
     subprocess.run([sys.executable, "-m", "mccgr_cli", "factorize", "--resume", checkpoint, "-q"], check=True)
     assert contents(tmp_path / "parts.h5") == contents(tmp_path / "whole.h5")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["X.h5", "parts.h5", "whole.h5"]
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("alpha", -1.0), ("alpha", np.nan), ("update_scale", -1.0), ("update_scale", np.nan), ("update_steps", -1)],
+)
+def test_numbers_that_no_run_has_are_refused(refused, interrupted, name, value):
+    with h5py.File(interrupted, "r+") as file:
+        file.attrs[name] = value
+    assert "damaged or was changed" in refused("factorize", "--resume", interrupted)
+
+
+@pytest.mark.parametrize("way", [(), ("--solver", "coordinate"), ("--method", "pg"), ("--method", "gdcls")])
+@pytest.mark.parametrize("name", ["W", "H", "P", "G"])
+@pytest.mark.parametrize("value", [np.nan, -5.0, 1e299])
+def test_values_that_no_run_has_never_become_factors(mccgr, X_file, tmp_path, interrupt_at, way, name, value):
+    undo = interrupt_at(9)
+    command = ("factorize", X_file, *OPTIONS, *way, "-o", tmp_path / "F.h5", "--checkpoint", tmp_path / "C.h5")
+    assert mccgr(*command).status == 130
+    undo()
+    with h5py.File(tmp_path / "C.h5", "r+") as file:
+        file[name][...] = value
+    outcome = mccgr("factorize", "--resume", tmp_path / "C.h5", "-q")
+    assert len(outcome.stderr.splitlines()) == (outcome.status != 0)
+    if outcome.status == 0:
+        load(str(tmp_path / "F.h5"), kinds=("factors",))
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("output", True), ("output", False), ("output", "a\0b"), ("source", "\ud800"), ("k", 3)]
+)
+def test_what_nobody_can_type_is_refused(refused, interrupted, tmp_path, name, value):
+    with h5py.File(interrupted, "r+") as file:
+        run = json.loads(file.attrs["run"])
+        file.attrs["run"] = json.dumps({**run, "typed": {**run["typed"], name: value}})
+    assert "damaged or was changed" in refused("factorize", "--resume", interrupted, "-q")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["C.h5", "X.h5"]
+
+
+def test_a_graph_that_is_none_is_refused(refused, interrupted):
+    with h5py.File(interrupted, "r+") as file:
+        file["A/data"][0] *= 5
+    assert "not symmetric" in refused("factorize", "--resume", interrupted)
+
+
+def test_names_that_no_checkpoint_can_have(refused, X_file, tmp_path):
+    command = ("factorize", X_file, "--k", 2, "-o", tmp_path / "F.h5", "--checkpoint")
+    (tmp_path / "loop.h5").symlink_to("loop.h5")
+    assert refused(*command, tmp_path / "loop.h5")
+    assert "too long" in refused(*command, tmp_path / ("y" * 256))
+    assert "name one" in refused(*command, "", status=2)
+    assert "name one" in refused(*command, "-", status=2)
+    assert "no --checkpoint" in refused("factorize", X_file, "--k", 2, "--checkpoint-every", 5, status=2)
+    os.mkfifo(tmp_path / "pipe.h5")
+    pipe = ("factorize", tmp_path / "pipe.h5", "--k", 2, "-o", tmp_path / "F.h5", "--checkpoint", tmp_path / "C.h5")
+    assert "cannot be read again" in refused(*pipe, status=2)
+
+
+def test_a_checkpoint_behind_a_link_is_removed_too(mccgr, X_file, tmp_path):
+    (tmp_path / "link.h5").symlink_to("real.h5")
+    command = ("factorize", X_file, *OPTIONS, "-o", tmp_path / "F.h5", "--checkpoint", tmp_path / "link.h5")
+    assert mccgr(*command, "--checkpoint-every", 0).status == 0
+    assert not (tmp_path / "real.h5").exists()
+
+
+def test_a_signal_that_is_sent_twice_counts_once_and_one_that_comes_later_ends_at_once(monkeypatch):
+    went_on = []
+
+    def disturbed():
+        with interrupts.noted_interrupts() as noted:
+            signal.raise_signal(signal.SIGINT)
+            signal.raise_signal(signal.SIGINT)
+            went_on.append(noted.number)
+            monkeypatch.setattr(interrupts, "AT_ONCE", -1.0)
+            signal.raise_signal(signal.SIGINT)
+            went_on.append(noted.number)
+
+    with pytest.raises(KeyboardInterrupt):
+        disturbed()
+    assert went_on == [signal.SIGINT]
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not hasattr(signal, "SIGXCPU"), reason="needs a limit on time")
+def test_a_run_whose_time_is_up_can_go_on(X_file, tmp_path):
+    command = f"{sys.executable} -m mccgr_cli factorize {X_file} --k 3 --tolerance 0 --iterations 100000000 -q"
+    script = f"ulimit -St 3; {command} -o {tmp_path}/F.h5 --checkpoint {tmp_path}/C.h5"
+    done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=False)
+    assert done.returncode == 152, done.stderr
+    assert "ended by SIGXCPU; go on after iteration" in done.stderr
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["C.h5", "X.h5"]

@@ -23,7 +23,7 @@ from mccgr_cli.comparison import compare, variant_names
 from mccgr_cli.container import RESULTS, Contents, encode
 from mccgr_cli.errors import OutputError
 from mccgr_cli.experiment import Trial, draw
-from mccgr_cli.journal import Journal
+from mccgr_cli.journal import Journal, checksum
 from mccgr_cli.settings import BASELINES, METHODS
 
 UNTIMED = [name for name in RESULTS if name != "seconds"]
@@ -395,3 +395,32 @@ def test_swept_values_become_columns(mccgr, classes, tmp_path):
     mccgr("experiment", classes, *arguments, "-o", out)
     header = mccgr("table", out).stdout.splitlines()[0]
     assert header.split()[1:] == ["mccgr", "alpha=1", "mccgr", "alpha=100", "l2"]
+
+
+@pytest.mark.parametrize("name", ["a list", "null", "short", "text", "out of bounds"])
+def test_results_in_a_journal_that_are_none_are_made_again(mccgr, classes, tmp_path, name):
+    options = ("experiment", classes, *FOUR_TRIALS, "-o", tmp_path / "r.h5")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Journal, "remove", Journal.close)
+        assert mccgr(*options).status == 0
+    part = tmp_path / "r.h5.part"
+    (tmp_path / "r.h5").rename(tmp_path / "whole.h5")
+    first, *lines = part.read_text().splitlines()
+    entries = [json.loads(line) for line in lines]
+    row = entries[0]["result"][0]
+    nonsense = {
+        "a list": [],
+        "null": None,
+        "short": [{key: row[key] for key in list(row)[1:]}],
+        "text": [{**row, "accuracy": "high"}],
+        "out of bounds": [{**row, "nmi": 2.0}],
+    }[name]
+    entries[0]["result"] = nonsense
+    entries[1] = {"name": ["odd"], "result": [], "sum": checksum(["odd"], [])}
+    entries[0]["sum"] = checksum(entries[0]["name"], nonsense)
+    part.write_text("\n".join([first, *map(json.dumps, entries)]) + "\n")
+    outcome = mccgr(*options)
+    assert outcome.status == 0, outcome.stderr
+    assert f"going on after {len(entries) - 2} of {len(entries)}" in outcome.stderr
+    with h5py.File(tmp_path / "r.h5") as again, h5py.File(tmp_path / "whole.h5") as whole:
+        assert again["accuracy"][()].tolist() == whole["accuracy"][()].tolist()

@@ -184,6 +184,9 @@ def test_compressed_bombs(refused_by_all, tmp_path, monkeypatch):
     with gzip.open(tmp_path / "X.csv.gz", "wt") as file:
         file.write("0," * 3_000_000 + "\n")
     refused_by_all(tmp_path / "X.csv.gz", "more text or numbers than fit into the free memory, 10 MB")
+    with gzip.open(tmp_path / "X.csv.gz", "wt") as file:
+        file.write("0," * 60_000 + "\n")
+    refused_by_all(tmp_path / "X.csv.gz", "more text or numbers")
     with gzip.open(tmp_path / "X.mtx.gz", "wt") as file:
         file.write("%%MatrixMarket matrix coordinate real general\n2 2 100000\n" + "1 1 1\n" * 1_000_000)
     refused_by_all(tmp_path / "X.mtx.gz", "more entries where its header says 100000")
@@ -229,6 +232,12 @@ def test_limits_of_the_shell_are_heeded(monkeypatch):
     limits = {resource.RLIMIT_AS: used + 10**6, resource.RLIMIT_DATA: resource.RLIM_INFINITY}
     monkeypatch.setattr(resource, "getrlimit", lambda limit: (limits[limit], limits[limit]))
     assert memory.available() <= 10**6 < before
+
+
+def test_limits_that_leave_nothing_for_libraries_are_told_at_once(refused, X_file, tmp_path, monkeypatch):
+    monkeypatch.setattr(memory, "left_by_shell", lambda: iter([10**8]))
+    message = refused("factorize", X_file, "--k", 2, "-o", tmp_path / "F.h5")
+    assert message == "ulimit: leaves 100 MB of memory to this process, and libraries take 600 MB; raise it"
 
 
 # Types

@@ -131,6 +131,14 @@ def test_the_lock_of_a_killed_run_of_somebody_else_is_no_obstacle(tmp_path, monk
     assert hidden(tmp_path) == []
 
 
+@LOCKS
+def test_a_lock_that_is_a_link_is_not_followed(tmp_path):
+    storage.lock_path(tmp_path / "F.h5").symlink_to("elsewhere")
+    with pytest.raises(OutputError, match="cannot write"):
+        Claim(tmp_path / "F.h5", overwrite=False)
+    assert not (tmp_path / "elsewhere").exists()
+
+
 def test_a_file_system_without_locks_serves_too(tmp_path, monkeypatch):
     monkeypatch.setattr(storage, "lock", lambda _: None)
     claims = [Claim(tmp_path / "F.h5", overwrite=False) for _ in range(2)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import importlib
 import io
 import os
@@ -15,7 +16,7 @@ import click
 
 from mccgr_cli import __version__
 from mccgr_cli.errors import ExitStatus, MccgrError, one_line
-from mccgr_cli.interrupts import INTERRUPTS
+from mccgr_cli.interrupts import INTERRUPTS, ignore_interrupts
 
 COMMANDS = (
     *("extract", "graph", "factorize", "cluster", "evaluate", "transform"),
@@ -30,6 +31,7 @@ class MccgrGroup(click.Group):
 
     written = False  # whether the result is out, so that an interrupt comes too late
     kept = "nothing was written"  # what an interrupt leaves
+    heeds_signals = False  # whether the process is ours alone
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(COMMANDS)
@@ -46,6 +48,8 @@ class MccgrGroup(click.Group):
         except KeyboardInterrupt as end:
             if self.written:  # too late: the result is there and whole
                 return None
+            if self.heeds_signals:
+                ignore_interrupts()  # one is enough
             raise Interrupted(self.kept, signal_of(end)) from None
 
     def main(self, *args: Any, **kwargs: Any) -> NoReturn:
@@ -64,7 +68,11 @@ class MccgrGroup(click.Group):
             fail(f"{command}: {fault.format_message().rstrip('.')}; see '{command} --help'", ExitStatus.USAGE)
         except MccgrError as fault:
             fail(str(fault), fault.exit_status)
-        except MemoryError:
+        except (MemoryError, ImportError, OSError) as fault:
+            if isinstance(fault, OSError) and fault.errno in (errno.ENOSPC, errno.EPIPE, errno.EIO):  # of --help
+                fail(f"standard output: cannot write: {os.strerror(fault.errno).lower()}", ExitStatus.FAILED)
+            if not isinstance(fault, MemoryError) and not is_short_of_memory():
+                raise
             remedy = "use a larger machine, fewer samples or features, or single precision"
             fail(f"mccgr: out of memory; {remedy}", ExitStatus.FAILED)
         except click.Abort:  # an interrupt outside the command itself
@@ -102,6 +110,7 @@ def heed_signals() -> None:
         if signal.getsignal(number) == signal.SIG_DFL:  # nohup has SIGHUP ignored; Ctrl-C is an exception already
             signal.signal(number, end)
     sys.unraisablehook = send_again
+    main.heeds_signals = True
 
 
 def send_again(lost: Any) -> None:
@@ -112,6 +121,13 @@ def send_again(lost: Any) -> None:
         again.start()
     else:
         sys.__unraisablehook__(lost)
+
+
+def is_short_of_memory() -> bool:
+    """Whether so little is left that libraries could not be loaded, which they say in many ways."""
+    from mccgr_cli.memory import LEAST, available
+
+    return available() < LEAST
 
 
 def signal_of(end: KeyboardInterrupt) -> int:

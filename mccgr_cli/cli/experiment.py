@@ -119,6 +119,8 @@ def command(**given: Any) -> None:
     trials = plan.trials()
     journal = Journal(beside(job.paths[0]), identity(given, matrix), given["overwrite"])
     try:
+        for name in [name for name, rows in journal.done.items() if not experiment.are_rows(rows)]:
+            del journal.done[name]
         before = list(journal.done.values())
         left = [trial for trial in trials if trial.name not in journal.done]
         if before:

@@ -117,11 +117,19 @@ def tell_what_it_takes(job: Job, X: BlockSource, settings: Settings, graph: Grap
 
 def keeper_of(job: Job) -> Keeper | None:
     """Who keeps the state of the run, if somebody shall."""
-    path, given = job.given["resume"] or job.given["checkpoint"], job.given
+    from mccgr_cli.readers import split_inner
+
+    given, source = job.given, split_inner(job.given["source"])[0]
+    path = given["checkpoint"] if given["resume"] is None else given["resume"]
     if path is None:
+        by_user = click.get_current_context().get_parameter_source("checkpoint_every")
+        if by_user is click.core.ParameterSource.COMMANDLINE:
+            raise ParameterError("--checkpoint-every", "there is no --checkpoint", "give it, or leave this out")
         return None
-    if given["source"] == "-":
-        raise ParameterError("--checkpoint", "standard input cannot be read again", "give MATRIX as a file")
+    if path in ("", "-"):
+        raise ParameterError("--checkpoint", "no file name", "name one")
+    if source == "-" or Path(source).is_fifo():
+        raise ParameterError("--checkpoint", f"{given['source']} cannot be read again", "give MATRIX as a file")
     return Keeper(job, Path(path), given["checkpoint_every"], click.get_current_context().meta.get(LOADED))
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import os
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
@@ -21,7 +21,7 @@ from mccgr_cli.cli.tables import shape_of
 from mccgr_cli.container import Contents, encode
 from mccgr_cli.errors import OutputError, ParameterError
 from mccgr_cli.interrupts import postponed_interrupts
-from mccgr_cli.memory import USABLE, Room, available, in_words
+from mccgr_cli.memory import USABLE, Room, available, in_words, require_least
 from mccgr_cli.outofcore import blocks_of
 from mccgr_cli.provenance import Input, record
 from mccgr_cli.readers import FORMATS, HDF5_SUFFIXES, Loaded, accessing, load, split_inner
@@ -42,6 +42,7 @@ class Job:
 
         Without a stage, an output that the user does not name is named later, with ``aim``.
         """
+        require_least()
         self.given = given
         by_user = click.get_current_context().get_parameter_source("jobs") is click.core.ParameterSource.COMMANDLINE
         if by_user and given.get("scheduler") is not None:
@@ -50,6 +51,7 @@ class Job:
         self.inputs: list[Input] = []
         self.paths: list[Path] = []
         self.takes = 0.0  # bytes of memory, once X is known
+        self.afterwards: list[Callable[[], None]] = []  # what is to be done when the result is out
         self._claims = ExitStack()
         click.get_current_context().call_on_close(self._claims.close)
         output = given["output"]
@@ -190,13 +192,19 @@ class Job:
         """Bytes to where they are wanted."""
         if self.to_stdout:
             write_stream(encoded[0], sys.stdout.buffer)
-            stand()
+            self.stand()
         else:
             write_files(dict(zip(self.paths, encoded, strict=True)), self.given["overwrite"], self.tell)
 
+    def stand(self) -> None:
+        """The result is out."""
+        stand()
+        for action in self.afterwards:
+            action()
+
     def tell(self) -> None:
         """The names of the files that were written, to whom they are of use."""
-        stand()
+        self.stand()
         for path in self.paths:
             if self.announce and sys.stdout is not None:
                 show(str(path))

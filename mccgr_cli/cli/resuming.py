@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import shlex
-import signal
 import time
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -17,6 +18,7 @@ import click
 from mccgr_cli.cli import keep
 from mccgr_cli.cli.options import MANNERS
 from mccgr_cli.errors import DataError, MccgrError, OutputError, ParameterError
+from mccgr_cli.storage import remove, write_files, writing
 
 if TYPE_CHECKING:
     from scipy import sparse
@@ -61,8 +63,8 @@ class Resumable(click.Command):
             raise ParameterError("--resume", "the run goes on keeping its state there", "name a file")
         loaded = load(typed["resume"], kinds=("checkpoint",))
         kept = read_run(loaded).typed
-        allowed = {parameter.name for parameter in self.params} - set(MANNERS) | {"output"}
-        if not kept.keys() <= allowed or not all(isinstance(value, (str, bool)) for value in kept.values()):
+        allowed = {str(one.name): one for one in self.params if one.name not in MANNERS or one.name == "output"}
+        if not kept.keys() <= allowed.keys() or not all(can_be_typed(allowed[name], kept[name]) for name in kept):
             raise damaged(loaded)
         ctx.meta[LOADED] = loaded
         return {**kept, **typed}
@@ -83,6 +85,18 @@ class Resumable(click.Command):
         return [*options, *files]
 
 
+def can_be_typed(parameter: click.Parameter, value: Any) -> bool:
+    if isinstance(parameter, click.Option) and parameter.is_flag:
+        return value is True
+    if not isinstance(value, str) or "\0" in value:
+        return False
+    try:
+        os.fsencode(value)
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
 class Keeper:
     """Keeps the state of a run in a file, when that is due and when a signal asks the run to end."""
 
@@ -93,11 +107,13 @@ class Keeper:
         self.resumes = restarted is not None
         self.remedy = ""  # how to go on from what is in the file now
         self.save: Callable[[], None] = lambda: None  # write where the run is
-        for other in job.paths:
-            if not job.to_stdout and path.resolve() == other.resolve():
-                raise ParameterError("--checkpoint", f"{path} is the output", "name another file")
-        job.spare([job.given["source"]], [path])
+        with writing(str(path)):
+            for other in job.paths:
+                if not job.to_stdout and path.resolve() == other.resolve():
+                    raise ParameterError("--checkpoint", f"{path} is the output", "name another file")
+            job.spare([job.given["source"]], [path])
         job.claim(path, overwrite=True)
+        job.afterwards.append(self.done)
         if self.found is None and path.exists():
             self.found = self._read()
         if self.found is not None:
@@ -116,6 +132,7 @@ class Keeper:
         """Where the run was, if it is there already; from now on an interrupt leaves that."""
         from mccgr_cli.checkpoints import Checkpoint, damaged, read_progress, read_run
         from mccgr_cli.solver import uses_graph
+        from mccgr_cli.stages import check_graph
 
         found, anew = self.found, self.job.given["overwrite"] and not self.resumes
         if found is None:
@@ -123,20 +140,22 @@ class Keeper:
         try:
             run = read_run(found)
         except DataError:
-            if anew:
-                return None
-            raise
+            if not anew:
+                raise
+            self.found = None
+            return None
         if self.resumes:
             self._check_matrix(run)
             self.job.inputs = run.inputs
         elif not run.same_as(self.run()):
             if anew:
+                self.found = None
                 return None
             what = "holds part of a run with other data or options"
             raise OutputError(str(self.path), what, "give those, name another file, or give --overwrite")
-        A = found.contents.datasets.get("A")
-        if (A is not None) != uses_graph(settings):
+        if ("A" in found.contents) != uses_graph(settings):
             raise damaged(found)
+        A = check_graph(found, X.shape[0]) if "A" in found.contents else None
         progress = read_progress(found, settings, X)
         self.tell(where_in(progress))
         self.job.reporter.note(f"going on{where_in(progress)}")
@@ -158,21 +177,28 @@ class Keeper:
     @contextmanager
     def watching(self, A: sparse.csr_array[Any] | None) -> Iterator[OnPause]:
         """A function for the solver to call between iterations. Signals wait for it, and end the run there."""
+        from mccgr_cli.checkpoints import damaged
         from mccgr_cli.interrupts import noted_interrupts
 
-        with noted_interrupts() as came:
+        with noted_interrupts() as noted:
 
             def pause(progress: Callable[[], Progress]) -> None:
                 self.save = partial(self.write, progress, A)
-                if came or time.monotonic() >= self.due:
+                if noted.number is not None or time.monotonic() >= self.due:
                     self.save()
-                for number in came:
-                    signal.raise_signal(number)
+                noted.act()
 
             try:
-                yield pause
-                if came:  # after the last iteration
+                with warnings.catch_warnings():
+                    if self.found is not None:  # what its numbers lead to is found out in other ways
+                        warnings.simplefilter("ignore", RuntimeWarning)
+                    yield pause
+                if noted.number is not None:  # after the last iteration
                     self.save()
+            except (ValueError, ArithmeticError) as fault:
+                if self.found is None:
+                    raise
+                raise damaged(self.found) from fault
             except (DataError, ParameterError):  # which would come again
                 raise
             except MccgrError as fault:
@@ -186,14 +212,12 @@ class Keeper:
         except OutputError as fault:
             self.save()
             raise fault.with_remedy(self.remedy) if self.remedy else fault from None
-        self.done()
 
     def write(self, told: Callable[[], Progress], A: sparse.csr_array[Any] | None) -> None:
         """That it cannot be kept is no reason to end the run."""
         from mccgr_cli.checkpoints import Checkpoint, checkpoint_contents
         from mccgr_cli.container import encode
         from mccgr_cli.interrupts import postponed_interrupts
-        from mccgr_cli.storage import write_files
 
         progress = told()
         contents = checkpoint_contents(Checkpoint(self.run(), progress, A))
@@ -224,9 +248,7 @@ class Keeper:
 
     def done(self) -> None:
         """The result is out: there is nothing left to go on with."""
-        from mccgr_cli.storage import remove
-
-        remove(self.path)
+        remove(self.path.resolve())
 
 
 def where_in(progress: Progress) -> str:

@@ -73,8 +73,8 @@ class CoordinateUpdate(QuadraticUpdate):
         self.extrapolation, self.limit = FIRST, 1.0
         self.lengths = lengths(self.W) if problem.graph is None or problem.holds_scale else None
         self.previous: Point | None = None
-        self.numerator = np.empty_like(self.W)  # N of the last pass
-        self.weighted = np.empty_like(self.H)  # the rho*H that it was made with
+        self.numerator = np.zeros_like(self.W)  # N of the last pass
+        self.weighted = np.zeros_like(self.H)  # the rho*H that it was made with
         self.rounding = ROUNDING * float(np.finfo(self.source.dtype).eps)
 
     def state(self) -> dict[str, Any]:

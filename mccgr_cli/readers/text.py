@@ -23,6 +23,7 @@ from mccgr_cli.memory import available, in_words, require
 from mccgr_cli.readers.arrays import Found, refuse_names, shown
 
 PIECE = 1 << 16  # bytes that are read at a time
+FIELD_BYTES = 200  # of a field in the first lines of a table, which are looked at as text
 BETWEEN_NUMBERS = (b",", b"\t", b" ", b"\n")
 
 # How programs spell a value that is not there; as a number they count neither as text nor as a header.
@@ -129,19 +130,22 @@ class Bounded(io.RawIOBase):
 
     def __init__(self, file: gzip.GzipFile, where: str) -> None:
         self._file, self._where = file, where
-        self._most, self._numbers = available(), 0
+        self._most = available()
+        self._numbers = self._in_line = 0
 
     def readinto(self, buffer: Any) -> int:
         piece = self._file.read(len(buffer))
-        self._numbers += sum(map(piece.count, BETWEEN_NUMBERS))
-        if max(self._file.tell(), 8 * self._numbers) > self._most:
+        found = sum(map(piece.count, BETWEEN_NUMBERS))
+        self._numbers += found
+        self._in_line = found if b"\n" in piece else self._in_line + found
+        if max(self._file.tell(), 8 * self._numbers, FIELD_BYTES * self._in_line) > self._most:
             what = f"more text or numbers than fit into the free memory, {in_words(self._most)}"
             raise DataError(self._where, what, "use a larger machine, or store it as HDF5")
         buffer[: len(piece)] = piece
         return len(piece)
 
     def seek(self, offset: int, whence: int = 0) -> int:
-        self._numbers = 0  # it is read anew
+        self._numbers = self._in_line = 0  # it is read anew
         return self._file.seek(offset, whence)
 
     def tell(self) -> int:
