@@ -156,8 +156,7 @@ def campaign(kills: int, seed: int) -> Counter[str]:
             share = kills // 5 + (number < kills % 5)
             done = 0
             while done < share:
-                folder = Path(place) / f"run{number}-{done}"
-                folder.mkdir()
+                folder = Path(tempfile.mkdtemp(dir=place))
                 done += until_it_ends(scenario, folder, rng, length, share - done, counts)
                 assert contents(folder / output_of(scenario)) == expected, f"{scenario.name}: another result"
                 left = {path.name for path in folder.iterdir()} - {output_of(scenario)}

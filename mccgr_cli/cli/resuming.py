@@ -18,7 +18,6 @@ import click
 from mccgr_cli.cli import keep
 from mccgr_cli.cli.options import MANNERS
 from mccgr_cli.errors import DataError, MccgrError, OutputError, ParameterError
-from mccgr_cli.storage import remove, write_files, writing
 
 if TYPE_CHECKING:
     from scipy import sparse
@@ -101,6 +100,8 @@ class Keeper:
     """Keeps the state of a run in a file, when that is due and when a signal asks the run to end."""
 
     def __init__(self, job: Job, path: Path, every: float, restarted: Loaded | None) -> None:
+        from mccgr_cli.storage import writing
+
         self.job, self.path, self.every = job, path, every
         self.due = time.monotonic() + every
         self.found = restarted  # what was in the file
@@ -218,6 +219,7 @@ class Keeper:
         from mccgr_cli.checkpoints import Checkpoint, checkpoint_contents
         from mccgr_cli.container import encode
         from mccgr_cli.interrupts import postponed_interrupts
+        from mccgr_cli.storage import write_files
 
         progress = told()
         contents = checkpoint_contents(Checkpoint(self.run(), progress, A))
@@ -248,6 +250,8 @@ class Keeper:
 
     def done(self) -> None:
         """The result is out: there is nothing left to go on with."""
+        from mccgr_cli.storage import remove
+
         remove(self.path.resolve())
 
 
