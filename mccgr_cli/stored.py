@@ -25,6 +25,7 @@ MOST_PACKED = 256 << 20  # bytes that are unpacked together; beyond that some ro
 MOST_UNPACKED, FREE_BYTES = 1_000_000, 1000  # times what a file holds, and this, that a matrix in it can be
 CHUNK_SLOTS = 10_007  # in which HDF5 finds unpacked chunks again: many more than there are, so that few meet
 TEXT_BYTES = 64  # at least, of a text in memory
+CHECKSUM_BYTES = 4
 MOST_HOPS = 32  # from soft link to soft link; more are a circle
 
 Stays: TypeAlias = Callable[[Size], bool]  # whether a matrix of this size is to be left in its file
@@ -87,9 +88,20 @@ def values_of(dataset: h5py.Dataset, where: str) -> Any:
         raise DataError(where, f"{dataset.name} has no values", "the file is damaged")
     text = h5py.check_string_dtype(dataset.dtype) is not None
     each = dataset.dtype.itemsize + (TEXT_BYTES if text else 0)
+    check_chunks(dataset, where)
     amount = max(each * math.prod(dataset.shape), chunk_bytes(dataset))
     require(amount, where, str(dataset.name), dataset.id.get_storage_size())
     return dataset.asstr(errors="replace")[()] if text else dataset[()]
+
+
+def check_chunks(dataset: h5py.Dataset, where: str) -> None:
+    """Refuse chunks too short for the checksum at their end: HDF5 would look for it before their beginning."""
+    if not dataset.fletcher32 or dataset.chunks is None:
+        return
+    sizes: list[int] = []
+    dataset.id.chunk_iter(lambda chunk: sizes.append(chunk.size))
+    if min(sizes, default=CHECKSUM_BYTES) < CHECKSUM_BYTES:
+        raise DataError(where, f"{dataset.name} is damaged or truncated", "make, copy or download it again")
 
 
 def chunk_bytes(dataset: h5py.Dataset) -> int:
@@ -309,6 +321,8 @@ def left_in_file(
         raise DataError(
             where, f"{node.name} declares {in_words(size.bytes)} and holds next to nothing", "make it again"
         )
+    for part in parts.values():
+        check_chunks(part, where)
     unit = values.chunks[0] if values is node and values.chunks is not None else 1
     packed = max(unpacked_together(part) for part in parts.values())
     if packed > MOST_PACKED:
