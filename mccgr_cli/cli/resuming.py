@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shlex
 import time
 import warnings
@@ -17,6 +16,7 @@ import click
 
 from mccgr_cli.cli import keep
 from mccgr_cli.cli.options import MANNERS
+from mccgr_cli.cli.retyping import TYPED, Retypable, Typed, can_be_typed
 from mccgr_cli.errors import DataError, MccgrError, OutputError, ParameterError
 
 if TYPE_CHECKING:
@@ -29,26 +29,19 @@ if TYPE_CHECKING:
     from mccgr_cli.settings import Settings
     from mccgr_cli.solver import OnPause, Progress
 
-TYPED, LOADED = "mccgr.typed", "mccgr.checkpoint"  # in the context: what the user typed, and what it goes on from
+LOADED = "mccgr.checkpoint"  # in the context: what it goes on from
 
 
-class Resumable(click.Command):
+class Resumable(Retypable):
     """A command whose ``--resume FILE`` stands for the options that the run in FILE was started with.
 
     They go through the same parser as if they were typed again: what is in a file is not trusted more than a user.
     """
 
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        typed, _, _ = self.make_parser(ctx).parse_args(list(args))
-        known = {str(parameter.name) for parameter in self.params}
-        typed = {name: value for name, value in typed.items() if name in known and isinstance(value, (str, bool))}
-        if "resume" in typed and not ctx.resilient_parsing and not {*ctx.help_option_names} & {*args}:
-            typed = self._with_what_was_kept(ctx, typed)
-            args = self._arguments(typed)
-        ctx.meta[TYPED] = typed
-        return super().parse_args(ctx, args)
+    def retyped(self, ctx: click.Context, typed: Typed) -> Typed:
+        return self._with_what_was_kept(ctx, typed) if "resume" in typed else typed
 
-    def _with_what_was_kept(self, ctx: click.Context, typed: dict[str, Any]) -> dict[str, Any]:
+    def _with_what_was_kept(self, ctx: click.Context, typed: Typed) -> Typed:
         from mccgr_cli.checkpoints import damaged, read_run
         from mccgr_cli.readers import load
 
@@ -60,40 +53,13 @@ class Resumable(click.Command):
             raise ParameterError("--checkpoint", "a run that goes on keeps to its file", "leave it out")
         if typed["resume"] == "-":
             raise ParameterError("--resume", "the run goes on keeping its state there", "name a file")
-        loaded = load(typed["resume"], kinds=("checkpoint",))
+        loaded = load(str(typed["resume"]), kinds=("checkpoint",))
         kept = read_run(loaded).typed
         allowed = {str(one.name): one for one in self.params if one.name not in MANNERS or one.name == "output"}
         if not kept.keys() <= allowed.keys() or not all(can_be_typed(allowed[name], kept[name]) for name in kept):
             raise damaged(loaded)
         ctx.meta[LOADED] = loaded
         return {**kept, **typed}
-
-    def _arguments(self, typed: dict[str, Any]) -> list[str]:
-        """The command line that says this."""
-        options, files = [], ["--"]
-        for parameter in self.params:
-            value = typed.get(str(parameter.name))
-            if value is None:
-                continue
-            if isinstance(parameter, click.Argument):
-                files.append(str(value))
-            elif value is True:
-                options.append(parameter.opts[-1])
-            else:
-                options.append(f"{parameter.opts[-1]}={value}")
-        return [*options, *files]
-
-
-def can_be_typed(parameter: click.Parameter, value: Any) -> bool:
-    if isinstance(parameter, click.Option) and parameter.is_flag:
-        return value is True
-    if not isinstance(value, str) or "\0" in value:
-        return False
-    try:
-        os.fsencode(value)
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 class Keeper:
