@@ -16,7 +16,7 @@ from mccgr_cli import clustering
 from mccgr_cli.blocks import Array, BlockSource, Matrix, as_source
 from mccgr_cli.container import FACTORS, Contents
 from mccgr_cli.errors import DataError, ParameterError, one_line
-from mccgr_cli.graph import build_graph, explained, parts
+from mccgr_cli.graph import GraphHealth, build_graph, explained, parts
 from mccgr_cli.methods import METHODS
 from mccgr_cli.neighbours import Search, check_search
 from mccgr_cli.normalize import Transformed, normalize
@@ -205,14 +205,25 @@ def factorize(
     return factors
 
 
-def factors_contents(factors: Factors, settings: Settings, how: str, names: dict[str, Any]) -> Contents:
+def factors_contents(
+    factors: Factors, settings: Settings, how: str, names: dict[str, Any], graph: GraphHealth | None = None
+) -> Contents:
+    """``graph``: what is to be known of the one that was used, as it is not kept itself."""
     history = {f"history/{name}": factors.history[name] for name in HISTORY}
     chosen = {name: value for name, value in asdict(settings).items() if value is not None}
     return Contents(
         "factors",
         {"W": factors.W, "H": factors.H, "rho": factors.rho, **history, **names},
-        {**chosen, "alpha": factors.alpha, "normalize": how, "converged": factors.converged},
+        {**chosen, "alpha": factors.alpha, "normalize": how, "converged": factors.converged, **told_of(graph)},
     )
+
+
+OF_GRAPH = ("edges", "isolated", "components")
+
+
+def told_of(graph: GraphHealth | None) -> dict[str, int]:
+    """As attributes of factors."""
+    return {} if graph is None else {f"graph_{name}": getattr(graph, name) for name in OF_GRAPH}
 
 
 def cluster(given: Loaded, how: str, assign: str, k: int | None, restarts: int, seed: int) -> Contents:
@@ -259,7 +270,9 @@ def transform_matrix(factors: Loaded, matrix: Loaded) -> Contents:
         source = Transformed(source, columns_of, order)
     W = transform(source, learnt["H"], learnt["rho"], method)
     carried = {name: learnt[name] for name in (*FACTORS, "feature_names") if name != "W" and name in learnt}
-    return Contents("factors", {"W": W, **names, **carried}, dict(learnt.attributes))
+    about_others = [f"graph_{name}" for name in OF_GRAPH]  # new samples have no graph
+    attributes = {name: value for name, value in learnt.attributes.items() if name not in about_others}
+    return Contents("factors", {"W": W, **names, **carried}, attributes)
 
 
 SAME_FEATURES = "describe the new samples by the same features; pictures with 'mccgr extract --codebook'"

@@ -86,8 +86,9 @@ def command(**given: Any) -> None:
             A = stages.choose_graph(X, settings, graph_settings, graph, job.reporter.searched)
         else:
             A = kept.A
-        if A is not None:
-            job.reporter.note(f"graph: {examine(A)}")
+        health = None if A is None else examine(A)
+        if health is not None:
+            job.reporter.note(f"graph: {health}")
         with (
             job.reporter.watching(settings.iterations, settings.restarts) as on_step,
             keeper.watching(A) if keeper is not None else nullcontext() as on_pause,
@@ -96,7 +97,7 @@ def command(**given: Any) -> None:
             factors = stages.factorize(X, settings, A, starts, on_step, resumed, on_pause)
     job.reporter.note(describe(factors, settings))
     with keeper.until_written() if keeper is not None else nullcontext():
-        job.write(stages.factors_contents(factors, settings, given["normalize"], matrix.contents.names()))
+        job.write(stages.factors_contents(factors, settings, given["normalize"], matrix.contents.names(), health))
 
 
 def tell_what_it_takes(job: Job, X: BlockSource, settings: Settings, graph: GraphSettings | None) -> None:

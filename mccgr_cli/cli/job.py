@@ -146,7 +146,7 @@ class Job:
     @contextmanager
     def cluster(self) -> Iterator[Cluster | None]:
         """The one that was asked for, if any."""
-        if self.given["scheduler"] is None:
+        if self.given.get("scheduler") is None:
             yield None
             return
         from mccgr_cli.distributed.connection import joined

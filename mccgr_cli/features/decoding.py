@@ -1,4 +1,4 @@
-"""Decoding one picture to shades of grey, whatever its format.
+"""Decoding one picture, whatever its format, to shades of grey or whatever else is made of it.
 
 Nothing that a file holds is trusted: its size is looked at before it is decoded, and whatever a decoder raises
 becomes a reason to skip that one picture.
@@ -13,7 +13,7 @@ import stat
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import BinaryIO
+from typing import BinaryIO, TypeVar
 
 import cv2
 import numpy as np
@@ -37,6 +37,9 @@ TURNS: dict[int, Callable[[Array], Array]] = {
 }
 
 
+Made = TypeVar("Made")
+
+
 class Unusable(Exception):
     """A picture to skip; the text says why."""
 
@@ -56,11 +59,16 @@ class Decoded:
 
 
 def decode(path: str, limits: Limits) -> Decoded:
+    return reading(path, lambda file: decode_stream(file, limits))
+
+
+def reading(path: str, make: Callable[[BinaryIO], Made]) -> Made:
+    """What is made of a file, if it is one that can be read."""
     try:
         if not stat.S_ISREG(os.stat(path).st_mode):  # noqa: PTH116 - a pipe would block
             raise Unusable("not a regular file")
         with open(path, "rb") as file, without_pillows_caution():  # noqa: PTH123
-            return decode_stream(file, limits)
+            return make(file)
     except (OSError, UnicodeError, ValueError) as fault:
         raise Unusable(fault_of(fault)) from None
 
@@ -88,6 +96,11 @@ def without_pillows_caution() -> Iterator[None]:
 
 
 def decode_stream(file: BinaryIO, limits: Limits) -> Decoded:
+    return from_picture(file, limits.max_pixels, lambda image: upright(image, limits.max_size))
+
+
+def from_picture(file: BinaryIO, max_pixels: int, make: Callable[[Image.Image], Made]) -> Made:
+    """What is made of a picture in a file, if it is one, and of no more pixels."""
     try:
         image = Image.open(file, formats=FORMATS)
     except UnidentifiedImageError:
@@ -97,11 +110,11 @@ def decode_stream(file: BinaryIO, limits: Limits) -> Decoded:
         raise undecodable(fault) from None
     with image:
         width, height = image.size
-        if width * height > limits.max_pixels:
-            allowed = f"more than --max-pixels {limits.max_pixels}"
+        if width * height > max_pixels:
+            allowed = f"more than --max-pixels {max_pixels}"
             raise Unusable(f"{width} x {height} pixels are {allowed}")
         try:
-            return upright(image, limits.max_size)
+            return make(image)
         except Unusable:
             raise
         except Exception as fault:  # the same, and MemoryError
