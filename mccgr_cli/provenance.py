@@ -25,11 +25,16 @@ class Input:
     provenance: dict[str, Any] = field(default_factory=dict)  # its own
 
 
-def record(command: str, parameters: Mapping[str, Any], inputs: Sequence[Input]) -> dict[str, Any]:
-    """Command line, parameters, versions, time, and the inputs with their own provenance in turn."""
+def record(
+    command: str, parameters: Mapping[str, Any], inputs: Sequence[Input], words: Sequence[str] | None = None
+) -> dict[str, Any]:
+    """Command line, parameters, versions, time, and the inputs with their own provenance in turn.
+
+    ``words`` are the command line, if it is not what the process was started with.
+    """
     return {
         "command": command,
-        "command_line": shlex.join([Path(sys.argv[0]).name, *sys.argv[1:]]),
+        "command_line": shlex.join(words or [Path(sys.argv[0]).name, *sys.argv[1:]]),
         "parameters": dict(parameters),
         "versions": {"mccgr": __version__, "python": sys.version.split()[0], **installed_versions()},
         "time": datetime.now(UTC).isoformat(timespec="seconds"),

@@ -19,7 +19,7 @@ from mccgr_cli.errors import ExitStatus, MccgrError, one_line
 from mccgr_cli.interrupts import INTERRUPTS, ignore_interrupts
 
 COMMANDS = (
-    *("extract", "graph", "factorize", "cluster", "evaluate", "transform"),
+    *("run", "extract", "graph", "factorize", "cluster", "evaluate", "transform"),
     *("experiment", "table", "plot", "info"),
 )
 
@@ -30,6 +30,7 @@ class MccgrGroup(click.Group):
     """Commands by name of their module, and the one place where errors become a line and an exit status."""
 
     written = False  # whether the result is out, so that an interrupt comes too late
+    more_follows = False  # whether a result that is out is not the last
     kept = "nothing was written"  # what an interrupt leaves
     heeds_signals = False  # whether the process is ours alone
 
@@ -54,7 +55,7 @@ class MccgrGroup(click.Group):
 
     def main(self, *args: Any, **kwargs: Any) -> NoReturn:
         kwargs["standalone_mode"] = False
-        self.written, self.kept = False, MccgrGroup.kept
+        self.written, self.more_follows, self.kept = False, False, MccgrGroup.kept
         mend_streams()
         try:
             require_current_folder()
@@ -187,7 +188,12 @@ def main() -> None:
 
 def stand() -> None:
     """From now on an interrupt comes too late: the result has been written."""
-    main.written = True
+    main.written = not main.more_follows
+
+
+def expect_more(more: bool) -> None:
+    """Whether the next result is not the last, so that an interrupt after it still ends the run."""
+    main.more_follows = more
 
 
 def keep(what: str) -> None:

@@ -17,6 +17,7 @@ import numpy as np
 from mccgr_cli.blocks import BlockSource, Matrix, Size, size_of
 from mccgr_cli.cli import options, stand
 from mccgr_cli.cli.progress import Reporter
+from mccgr_cli.cli.retyping import COMMAND_LINE
 from mccgr_cli.cli.tables import shape_of
 from mccgr_cli.container import Contents, encode
 from mccgr_cli.errors import OutputError, ParameterError
@@ -182,7 +183,8 @@ class Job:
         self.deliver(*(encode(replace(contents, provenance=provenance)) for contents in results))
 
     def provenance(self) -> dict[str, Any]:
-        return record(str(click.get_current_context().info_name), self.parameters(), self.inputs)
+        context = click.get_current_context()
+        return record(str(context.info_name), self.parameters(), self.inputs, context.meta.get(COMMAND_LINE))
 
     def parameters(self) -> dict[str, Any]:
         """What is computed, apart from the inputs."""

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import itertools
 import math
 import sys
 import time
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +17,8 @@ import click
 from mccgr_cli.errors import one_line
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from mccgr_cli.experiment import Plan
     from mccgr_cli.neighbours import Search
     from mccgr_cli.solver import Step
@@ -85,6 +88,51 @@ class Reporter:
             lines, done = CountLines("trials"), itertools.count(len(before))
             lines("comparing", next(done), trials)
             yield lambda _: lines("comparing", next(done), trials)
+
+    @contextmanager
+    def staging(self, stages: Sequence[str]) -> Iterator[Staging]:
+        """Whom to tell which stage of a run is next; its own display shows within that of the stages."""
+        if self.quiet:
+            yield Staging(stages)
+        elif sys.stderr.isatty():
+            with terminal_stages(stages) as staging:
+                yield staging
+        else:
+            yield StageLines(stages)
+
+
+class Staging:
+    """Is told what becomes of the stages of a run."""
+
+    def __init__(self, stages: Sequence[str]) -> None:
+        self.stages = list(stages)
+        self.began: dict[str, float] = {}
+        self.took: dict[str, float] = {}
+        self.skipped: set[str] = set()
+
+    def begin(self, stage: str) -> None:
+        self.began[stage] = time.monotonic()
+        self.show(stage)
+
+    def end(self, stage: str) -> None:
+        self.took[stage] = time.monotonic() - self.began[stage]
+        self.show(stage)
+
+    def skip(self, stage: str) -> None:
+        self.skipped.add(stage)
+        self.show(stage)
+
+    def show(self, stage: str) -> None:
+        """Something is new about a stage."""
+
+
+class StageLines(Staging):
+    """For logs: a line when a stage begins."""
+
+    def show(self, stage: str) -> None:
+        if stage not in self.took:
+            kept = ": nothing has changed" if stage in self.skipped else ""
+            say(f"[{self.stages.index(stage) + 1}/{len(self.stages)}] {stage}{kept}")
 
 
 def say(text: str) -> None:
@@ -167,10 +215,51 @@ class CountLines:
             say(f"{doing}  {done}/{total} {self.unit}  {rate(speed)}/s  left {clock((total - done) / speed)}")
 
 
+@functools.cache
+def terminal() -> Console:
+    """The one that is written to: displays within each other must share it."""
+    from rich.console import Console
+
+    return Console(stderr=True)
+
+
+@contextmanager
+def terminal_stages(stages: Sequence[str]) -> Iterator[Staging]:
+    from rich.live import Live
+    from rich.spinner import Spinner
+    from rich.table import Table
+    from rich.text import Text
+
+    spinner = Spinner("dots")
+
+    def row(staging: Staging, stage: str) -> tuple[Any, Text, Text]:
+        if stage in staging.took:
+            return Text("✓", style="green"), Text(stage), Text(f"{staging.took[stage]:.1f} s", style="dim")
+        if stage in staging.skipped:
+            return Text("✓", style="dim"), Text(stage, style="dim"), Text("nothing has changed", style="dim")
+        if stage in staging.began:
+            return spinner, Text(stage, style="bold"), Text("")
+        return Text(" "), Text(stage, style="dim"), Text("")
+
+    class Shown(Staging):
+        def show(self, stage: str) -> None:
+            live.refresh()
+
+        def __rich__(self) -> Table:
+            table = Table.grid(padding=(0, 1))
+            for stage in self.stages:
+                table.add_row(*row(self, stage))
+            return table
+
+    staging = Shown(stages)
+    live = Live(staging, console=terminal(), refresh_per_second=8)
+    with live:
+        yield staging
+
+
 @contextmanager
 def terminal_count(unit: str) -> Iterator[Callable[[str, int, int], None]]:
     from rich import progress
-    from rich.console import Console
 
     columns = (
         progress.TextColumn("{task.description}"),
@@ -179,7 +268,7 @@ def terminal_count(unit: str) -> Iterator[Callable[[str, int, int], None]]:
         progress.TextColumn("{task.fields[speed]}"),
         progress.TimeRemainingColumn(),
     )
-    with progress.Progress(*columns, console=Console(stderr=True), transient=True) as display:
+    with progress.Progress(*columns, console=terminal(), transient=True) as display:
         tasks: dict[str, progress.TaskID] = {}
 
         def show(doing: str, done: int, total: int) -> None:
@@ -198,7 +287,7 @@ def terminal_comparison(
     plan: Plan, trials: int, before: Collection[list[dict[str, Any]]]
 ) -> Iterator[Callable[[list[dict[str, Any]]], None]]:
     from rich import progress
-    from rich.console import Console, Group
+    from rich.console import Group
     from rich.live import Live
     from rich.table import Table
 
@@ -223,7 +312,7 @@ def terminal_comparison(
 
     for rows in before:
         count(rows)
-    with Live(frame(), console=Console(stderr=True), auto_refresh=False, transient=True) as live:
+    with Live(frame(), console=terminal(), auto_refresh=False, transient=True) as live:
 
         def show(rows: list[dict[str, Any]]) -> None:
             nonlocal due
@@ -238,7 +327,6 @@ def terminal_comparison(
 
 @contextmanager
 def terminal_display(iterations: int, restarts: int) -> Iterator[Callable[[Step], None]]:
-    from rich.console import Console
     from rich.live import Live
     from rich.progress_bar import ProgressBar
     from rich.table import Table
@@ -260,7 +348,7 @@ def terminal_display(iterations: int, restarts: int) -> Iterator[Callable[[Step]
         whole.add_row(figures)
         return whole
 
-    with Live(console=Console(stderr=True), auto_refresh=False, transient=True) as live:
+    with Live(console=terminal(), auto_refresh=False, transient=True) as live:
 
         def show(step: Step) -> None:
             nonlocal due

@@ -10,6 +10,7 @@ import click
 
 Typed: TypeAlias = dict[str, str | bool]  # the words as they were typed; True for a flag
 TYPED = "mccgr.typed"  # where it is in the context
+COMMAND_LINE = "mccgr.command_line"  # there: the words that would have called a command that another calls
 
 
 class Retypable(click.Command):

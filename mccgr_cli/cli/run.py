@@ -1,0 +1,265 @@
+"""``mccgr run``"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from mccgr_cli import __version__
+from mccgr_cli.cli import extract, options, report, types
+from mccgr_cli.cli.evaluate import labels_option
+from mccgr_cli.cli.retyping import COMMAND_LINE, TYPED, Retypable, Typed, arguments
+from mccgr_cli.errors import OutputError, ParameterError
+
+if TYPE_CHECKING:
+    from mccgr_cli.cli.progress import Reporter, Staging
+    from mccgr_cli.features.pictures import Picture
+    from mccgr_cli.manifest import Manifest
+
+OF_PICTURES = ("words", "sample", "descriptors_per_image", "codebook", "no_labels", "strict", "max_size")
+OF_PICTURES += ("detector", "step", "radii", "min_contrast", "root_sift", "soft", "thumbnail")
+OF_MATRICES = ("transpose", "label_key")
+OF_CLUSTERS = ("assign", "seed")  # --k and --restarts mean the components and their starts
+
+
+@dataclass(frozen=True)
+class Stage:
+    """A command to be called, and the file in the folder that it writes."""
+
+    command: str
+    file: str
+    typed: Typed  # what it is told by the names of its options, without input and output
+    source: str  # what it reads
+
+
+@click.command(cls=Retypable)
+@options.matrix_input("SOURCE")
+@options.preset
+@options.solver
+@options.graph
+@options.graph_features
+@options.preprocessing
+@extract.learning
+@extract.description
+@click.option(
+    "--codebook", type=types.FILE, metavar="FILE", help="Describe pictures as in this matrix, and with its words."
+)
+@click.option("--no-labels", is_flag=True, help="Folders are not categories.")
+@click.option("--strict", is_flag=True, help="Fail if any picture cannot be used.")
+@extract.max_pixels("Leave out pictures with more, without decoding them.")
+@options.assignment
+@options.cluster_restarts
+@labels_option("SOURCE", "without them, there are no scores")
+@report.appearance
+@options.output_format("table", "json", "csv")
+@options.jobs
+@options.memory
+@options.scheduler
+@options.seed
+@click.option(
+    "-o", "--output", type=types.FILE, metavar="FOLDER", required=True, help="Write everything into FOLDER, made anew."
+)
+@click.option("--overwrite", is_flag=True, help="Replace files in FOLDER that were not made by 'mccgr run'.")
+@options.verbosity
+def command(**given: Any) -> None:
+    """Go all the way: from pictures or a matrix to clusters and a page that shows them.
+
+    SOURCE is a folder of pictures as extract takes it, or a matrix as factorize takes it. FOLDER gets what each stage
+    makes: matrix.h5 (of pictures), factors.h5, clusters.h5, clusters.csv and report.html; the scores are printed if
+    there are labels. Run again, only what depends on something that has changed is done again, and a run that was
+    killed goes on where it was. Options are those of the stages. Pictures that are smaller than usual get a finer grid
+    of patches, unless --step or --radii is given.
+
+    \b
+    Examples:
+      mccgr run pictures/ --k 5 -o out
+      mccgr run counts.h5ad --k 8 --label-key cell_type -o out
+      mccgr run pictures/ --k 5 --words 1000 --preset paper -o out
+    """
+    from mccgr_cli.cli import expect_more, keep
+    from mccgr_cli.cli.progress import Reporter
+    from mccgr_cli.manifest import Manifest
+
+    reporter = Reporter(given["quiet"], given["verbose"])
+    folder = Path(given["output"])
+    typed: Typed = click.get_current_context().meta[TYPED]
+    pictures = pictures_of(given["source"], typed)
+    stages = list(plan(typed, folder, pictures, given, reporter))
+    claim(folder, [stage.file for stage in stages], given["overwrite"])
+    manifest = Manifest(folder)
+    key = fingerprint_of(given["source"], pictures)
+    with reporter.staging([stage.command for stage in stages]) as staging:
+        for number, stage in enumerate(stages, 1):
+            keep(f"what is done is kept in {folder}; the same command goes on")
+            expect_more(number < len(stages))
+            key = follow(stage, key, manifest, folder, staging)
+    if labels_are_known(folder, given["labels"]):
+        chosen = {name: typed[name] for name in ("labels", "style") if name in typed}
+        call(Stage("evaluate", "", chosen, str(folder / "clusters.h5")))
+    reporter.note(f"look at {folder / 'report.html'}")
+
+
+def pictures_of(source: str, typed: Typed) -> list[Picture] | None:
+    """Those in the folder, or None if it is a matrix."""
+    from mccgr_cli.features.pictures import find
+    from mccgr_cli.readers import accessing, require_name
+
+    require_name(source)
+    if source == "-":
+        raise ParameterError("SOURCE", "standard input cannot be read again", "name a folder or a file")
+    with accessing(source):
+        is_folder = Path(source).is_dir()
+    unused = OF_MATRICES if is_folder else OF_PICTURES
+    for parameter in click.get_current_context().command.params:
+        if parameter.name in unused and parameter.name in typed:
+            what = f"{source} is {'a folder of pictures' if is_folder else 'a matrix'}"
+            raise ParameterError(parameter.opts[-1], what, "leave it out")
+    return find(source, "no_labels" not in typed).pictures if is_folder else None
+
+
+def plan(
+    typed: Typed, folder: Path, pictures: list[Picture] | None, given: dict[str, Any], reporter: Reporter
+) -> Iterator[Stage]:
+    """The stages in their order, each with those of the options that concern it."""
+    source = given["source"]
+    everything = {name: value for name, value in typed.items() if name not in ("source", "output", "overwrite")}
+    manners = {name: typed[name] for name in ("quiet", "verbose") if name in typed}
+    shown: Typed = {}
+    if pictures is not None:
+        yield Stage("extract", "matrix.h5", {**grid_for(pictures, typed, given, reporter), **everything}, source)
+        source, shown = str(folder / "matrix.h5"), {"images": given["source"]}
+    unfinished: Typed = {"checkpoint": str(folder / "factors.part.h5")}
+    yield Stage("factorize", "factors.h5", {**everything, **unfinished}, source)
+    chosen = {name: typed[name] for name in OF_CLUSTERS if name in typed}
+    if "cluster_restarts" in typed:
+        chosen["restarts"] = typed["cluster_restarts"]
+    yield Stage("cluster", "clusters.h5", {**chosen, **manners}, str(folder / "factors.h5"))
+    clusters = str(folder / "clusters.h5")
+    yield Stage("export", "clusters.csv", manners, clusters)
+    yield Stage("report", "report.html", {**everything, **shown}, clusters)
+
+
+def grid_for(pictures: Sequence[Picture], typed: Typed, given: dict[str, Any], reporter: Reporter) -> Typed:
+    """The grid of patches that suits the pictures, unless somebody has decided it."""
+    from mccgr_cli.features.grid import suited
+    from mccgr_cli.settings import Description
+
+    if {"step", "radii", "codebook"} & typed.keys() or given["detector"] != Description.detector:
+        return {}
+    usual = options.chosen(Description, given)
+    chosen = suited(pictures, usual, given["max_pixels"])
+    if chosen == usual:
+        return {}
+    grid = {"step": str(chosen.step), "radii": extract.listed(chosen.radii)}
+    reporter.note(f"the pictures are small: --step {grid['step']} --radii {grid['radii']}")
+    return {**grid}
+
+
+def claim(folder: Path, files: Iterable[str], overwrite: bool) -> None:
+    """Keep other runs from the folder until this one ends, and refuse to replace what no run made."""
+    from mccgr_cli.interrupts import postponed_interrupts
+    from mccgr_cli.manifest import NAME, Manifest, foreign
+    from mccgr_cli.storage import Claim, writing
+
+    with writing(str(folder)):
+        if folder.exists() and not folder.is_dir():
+            raise OutputError(str(folder), "is not a folder", "name another with -o")
+        if not folder.parent.is_dir():
+            raise OutputError(str(folder), f"there is no folder {folder.parent}", "make it first")
+        folder.mkdir(exist_ok=True)
+    with postponed_interrupts():
+        click.get_current_context().call_on_close(Claim(folder / NAME, overwrite=True).release)
+    others = [] if overwrite else foreign(Manifest(folder), list(files))
+    if others:
+        what = "exists already, and was changed or not made by 'mccgr run'"
+        raise OutputError(str(folder / others[0]), what, "choose another folder with -o, or give --overwrite")
+
+
+def fingerprint_of(source: str, pictures: list[Picture] | None) -> str:
+    """The hash of all that is in the source."""
+    from mccgr_cli.features.decoding import Unusable, fingerprint
+    from mccgr_cli.manifest import checksum_of, key_of
+    from mccgr_cli.readers import accessing, split_inner
+
+    if pictures is None:
+        path, inner = split_inner(source)
+        with accessing(source):
+            return key_of(checksum_of(Path(path)), inner)
+    contents = []
+    for picture in pictures:
+        try:
+            contents.append([picture.name, picture.label, fingerprint(picture.path)])
+        except Unusable as fault:
+            contents.append([picture.name, picture.label, str(fault)])
+    return key_of(contents)
+
+
+def contents_of(values: Iterable[str | bool]) -> dict[str, str]:
+    """The checksums of the files among what was typed."""
+    from mccgr_cli.manifest import checksum_of
+    from mccgr_cli.readers import accessing, split_inner
+
+    found = {}
+    for value in values:
+        path = Path(split_inner(value)[0]) if isinstance(value, str) and value else None
+        if path is not None and path.is_file():
+            with accessing(str(path)):
+                found[str(value)] = checksum_of(path)
+    return found
+
+
+def follow(stage: Stage, before: str, manifest: Manifest, folder: Path, staging: Staging) -> str:
+    """Do a stage, unless it is done; its key, on which those that come after it depend."""
+    from mccgr_cli.cli import keep
+    from mccgr_cli.manifest import key_of
+
+    told = {one.name: stage.typed[one.name] for one in command_of(stage).params if one.name in stage.typed}
+    computed = {name: value for name, value in told.items() if name not in options.MANNERS}
+    key = key_of(__version__, stage.command, computed, contents_of(computed.values()), before)
+    if manifest.is_current(stage.command, key, stage.file):
+        staging.skip(stage.command)
+        return key
+    staging.begin(stage.command)
+    try:
+        call(stage, folder / stage.file)
+    except KeyboardInterrupt:
+        keep(f"what is done is kept in {folder}; the same command goes on")
+        raise
+    manifest.add(stage.command, key, stage.file)
+    staging.end(stage.command)
+    return key
+
+
+def command_of(stage: Stage) -> click.Command:
+    root = click.get_current_context().find_root()
+    group = root.command
+    assert isinstance(group, click.Group)
+    found = group.get_command(root, stage.command)
+    assert found is not None
+    return found
+
+
+def call(stage: Stage, output: Path | None = None) -> None:
+    """A stage as if the user had typed it."""
+    called, root = command_of(stage), click.get_current_context().find_root()
+    takes = {str(parameter.name) for parameter in called.params}
+    typed: Typed = {name: value for name, value in stage.typed.items() if name in takes}
+    typed["source"] = stage.source
+    if output is not None:
+        typed |= {"output": str(output), "overwrite": True}
+    words = arguments(called, typed)
+    with called.make_context(stage.command, list(words), parent=root) as context:
+        context.meta[COMMAND_LINE] = ["mccgr", stage.command, *words]
+        called.invoke(context)
+
+
+def labels_are_known(folder: Path, given: str | None) -> bool:
+    from mccgr_cli.readers import load
+
+    if given is not None:
+        return True
+    return "labels" in load(str(folder / "clusters.h5"), kinds=("clusters",)).contents

@@ -1,0 +1,39 @@
+"""A grid of patches that suits pictures of a certain size."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Sequence
+
+import numpy as np
+
+from mccgr_cli.features.decoding import Unusable, from_picture, reading
+from mccgr_cli.features.pictures import Picture
+from mccgr_cli.settings import Description
+
+LOOKED_AT = 100  # pictures whose size is asked for
+STEPS = 25  # of the grid along a picture that is as high as wide: 10 pixels in those of Caltech-101
+LARGEST_PATCH = 4  # times that a patch fits into such a picture, at least
+FINEST = 2  # pixels
+
+
+def suited(pictures: Sequence[Picture], usual: Description, max_pixels: int) -> Description:
+    """The usual description, or for smaller pictures one with a finer grid and without patches too large for them."""
+    some = np.linspace(0, len(pictures) - 1, min(len(pictures), LOOKED_AT)).astype(int)
+    sizes = [size for size in (side(pictures[i], usual.max_size, max_pixels) for i in some) if size]
+    if not sizes:
+        return usual
+    typical = statistics.median(sizes)
+    step = int(min(usual.step, max(FINEST, round(typical / STEPS))))
+    radii = tuple(radius for radius in usual.radii if 2 * radius * LARGEST_PATCH <= typical) or usual.radii[:1]
+    return Description(step=step, radii=radii)
+
+
+def side(picture: Picture, max_size: int, max_pixels: int) -> float:
+    """Of the square with the area of the picture, as it will be described; 0 if it cannot be."""
+    try:
+        width, height = reading(picture.path, lambda file: from_picture(file, max_pixels, lambda image: image.size))
+    except Unusable:
+        return 0.0
+    shrink = min(1.0, max_size / max(width, height)) if max_size else 1.0
+    return float(shrink * (width * height) ** 0.5)

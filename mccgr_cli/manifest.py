@@ -1,0 +1,94 @@
+"""What the stages of a run have made in a folder, and from what, so that another run does only what has changed.
+
+``run.json`` names for every stage the files that it wrote, with their checksums, and a key: the hash of all that these
+files depend on. Files that have been changed since, or that no run wrote, are not taken for its own.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from mccgr_cli.storage import write_files
+
+NAME = "run.json"
+FORMAT = "mccgr run 1"
+LARGEST = 1 << 20  # bytes
+
+
+class Manifest:
+    """Of one folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self.path = folder / NAME
+        self._stages: dict[str, dict[str, Any]] = read(self.path)
+        self._known: dict[str, str] = {}  # checksums of files that were looked at
+
+    @property
+    def is_ours(self) -> bool:
+        """Whether there is one, or the name is free."""
+        return bool(self._stages) or not self.path.exists() or read_object(self.path).get("format") == FORMAT
+
+    def is_current(self, stage: str, key: str, name: str) -> bool:
+        """Whether this file of a stage is there, and would be made again as it is."""
+        made = self._stages.get(stage, {})
+        return made.get("key") == key and made.get("file") == name and self.owns(name)
+
+    def owns(self, name: str) -> bool:
+        """Whether a file is as some stage left it."""
+        wanted = [made.get("sha256") for made in self._stages.values() if made.get("file") == name]
+        return bool(wanted) and self.checksum(name) in wanted
+
+    def checksum(self, name: str) -> str | None:
+        if name not in self._known:
+            path = self.path.parent / name
+            if not path.is_file():
+                return None
+            self._known[name] = checksum_of(path)
+        return self._known[name]
+
+    def add(self, stage: str, key: str, name: str) -> None:
+        """A stage has made this file."""
+        self._known.pop(name, None)
+        self._stages[stage] = {"key": key, "file": name, "sha256": self.checksum(name)}
+        text = json.dumps({"format": FORMAT, "stages": self._stages}, indent=2)
+        write_files({self.path: text.encode() + b"\n"}, overwrite=True)
+
+
+def key_of(*parts: object) -> str:
+    """The hash of what something depends on."""
+    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
+
+
+def checksum_of(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def read(path: Path) -> dict[str, dict[str, Any]]:
+    """The stages in a manifest; none in what is damaged or something else."""
+    found = read_object(path)
+    stages = found.get("stages") if found.get("format") == FORMAT else None
+    if not isinstance(stages, dict):
+        return {}
+    return {name: made for name, made in stages.items() if isinstance(made, dict)}
+
+
+def read_object(path: Path) -> dict[str, Any]:
+    try:
+        if not path.is_file() or path.stat().st_size > LARGEST:
+            return {}
+        found = json.loads(path.read_bytes())
+    except (OSError, ValueError, RecursionError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def foreign(manifest: Manifest, names: Sequence[str]) -> list[str]:
+    """Of these files, those that are there and are not a run's own."""
+    own_name = [] if manifest.is_ours else [NAME]
+    folder = manifest.path.parent
+    return own_name + [name for name in names if (folder / name).exists() and not manifest.owns(name)]
