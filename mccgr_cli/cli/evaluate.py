@@ -12,18 +12,39 @@ import click
 from mccgr_cli.cli import options, types
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from mccgr_cli.metrics import Scores
+    from mccgr_cli.readers import Loaded
+
+
+def labels_option(metavar: str, otherwise: str = "") -> Callable[[options.Function], options.Function]:
+    """Labels that are not in the file; ``otherwise``: what is without any."""
+    return click.option(
+        "--labels",
+        type=types.FILE,
+        metavar="FILE",
+        help="The true classes: one a line, or a .mat, .npy, .csv, .h5ad or HDF5 file (FILE::NAME names a variable or "
+        f"column).  [default: the labels in {metavar}{'; ' if otherwise else ''}{otherwise}]",
+    )
+
+
+def true_classes(loaded: Loaded, labels: str | None) -> list[str] | None:
+    """The class of every sample: what was given, or what is in the file, if anything."""
+    from mccgr_cli.errors import DataError
+    from mccgr_cli.readers import load_labels
+
+    count = len(loaded.contents["assignments"])
+    truth = load_labels(labels) if labels is not None else loaded.contents.labels_as_text()
+    if truth is not None and len(truth) != count:
+        what = f"{len(truth)} labels for {count} samples"
+        raise DataError(labels or loaded.name, what, "give one label for each sample")
+    return truth
 
 
 @click.command()
 @click.argument("source", metavar="CLUSTERS", type=types.FILE)
-@click.option(
-    "--labels",
-    type=types.FILE,
-    metavar="FILE",
-    help="The true classes: one a line, or a .mat, .npy, .csv, .h5ad or HDF5 file (FILE::NAME names a variable or "
-    "column).  [default: the labels in CLUSTERS]",
-)
+@labels_option("CLUSTERS")
 @options.output_format("table", "json", "csv")
 def command(source: str, labels: str | None, style: str) -> None:
     """Compare clusters with the true classes.
@@ -41,17 +62,13 @@ def command(source: str, labels: str | None, style: str) -> None:
     from mccgr_cli.cli.job import show
     from mccgr_cli.errors import DataError
     from mccgr_cli.metrics import evaluate
-    from mccgr_cli.readers import load, load_labels
+    from mccgr_cli.readers import load
 
     loaded = load(source, kinds=("clusters",))
-    assignments = loaded.contents["assignments"]
-    truth = load_labels(labels) if labels is not None else loaded.contents.labels_as_text()
+    truth = true_classes(loaded, labels)
     if truth is None:
         raise DataError(loaded.name, "no labels to compare the clusters with", "give them with --labels FILE")
-    if len(truth) != len(assignments):
-        what = f"{len(truth)} labels for {len(assignments)} samples"
-        raise DataError(labels or loaded.name, what, "give one label for each sample")
-    show(FORMATS[style](evaluate(truth, assignments)))
+    show(FORMATS[style](evaluate(truth, loaded.contents["assignments"])))
 
 
 def summary(scores: Scores) -> dict[str, Any]:

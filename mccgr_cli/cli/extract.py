@@ -16,12 +16,25 @@ from mccgr_cli.errors import DataError, ParameterError
 from mccgr_cli.settings import DETECTORS, LARGEST_RADIUS, Description, Learning
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from mccgr_cli.cli.job import Job
     from mccgr_cli.features.codebook import Codebook
     from mccgr_cli.features.extraction import Counts
     from mccgr_cli.features.pictures import Collection
 
 MAX_PIXELS = 100_000_000
+
+
+def max_pixels(about: str) -> Callable[[options.Function], options.Function]:
+    return click.option(
+        "--max-pixels",
+        type=types.Whole(min=1, max=10**12),
+        metavar="N",
+        default=MAX_PIXELS,
+        show_default=True,
+        help=about,
+    )
 
 
 def listed(numbers: tuple[int, ...]) -> str:
@@ -114,14 +127,7 @@ learning = options.stack(
 )
 @click.option("--no-labels", is_flag=True, help="Folders are not categories.")
 @click.option("--strict", is_flag=True, help="Fail if any picture cannot be used.")
-@click.option(
-    "--max-pixels",
-    type=types.Whole(min=1, max=10**12),
-    metavar="N",
-    default=MAX_PIXELS,
-    show_default=True,
-    help="Skip pictures with more, without decoding them.",
-)
+@max_pixels("Skip pictures with more, without decoding them.")
 @options.jobs
 @options.scheduler
 @options.seed

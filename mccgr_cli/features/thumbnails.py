@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import io
+import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from PIL import Image
 
+from mccgr_cli.errors import DataError
 from mccgr_cli.features.decoding import TURNS, Unusable, deep_values, from_picture, orientation_of, reading
+from mccgr_cli.features.pictures import fault_of, find
 
 # WebP has two thirds of the bytes of a JPEG that looks alike; beyond this effort it hardly shrinks.
 QUALITY, EFFORT = 70, 4
@@ -23,6 +27,32 @@ class Thumbnail:
     width: int = 0
     height: int = 0
     fault: str | None = None
+
+
+def locate(folder: str, names: Sequence[str]) -> list[str | None]:
+    """Where the pictures with these names are in a folder; None for those that are not.
+
+    Names come from a file, and a page may be shown to others: none leads out of the folder.
+    """
+    try:
+        os.listdir(folder)  # noqa: PTH208 - of any bytes
+    except OSError as fault:
+        raise DataError(folder, fault_of(fault), "name the folder of the pictures") from None
+    root = os.path.abspath(folder)  # noqa: PTH100
+    found = [path_within(root, name) for name in names]
+    if any(path is None and "\\" in name for path, name in zip(found, names, strict=True)):  # bytes that are no text
+        by_name = {picture.name: picture.path for picture in find(folder, labelled=False).pictures}
+        found = [path or by_name.get(name) for path, name in zip(found, names, strict=True)]
+    return found
+
+
+def path_within(root: str, name: str) -> str | None:
+    path = os.path.normpath(os.path.join(root, name))  # noqa: PTH118 - which leaves an absolute name as it is
+    try:
+        inside = path.startswith(os.path.join(root, "")) and os.path.isfile(path)  # noqa: PTH113, PTH118
+    except ValueError:  # of text that is no name
+        return None
+    return path if inside else None
 
 
 def make_thumbnail(path: str | None, size: int, max_pixels: int) -> Thumbnail:
