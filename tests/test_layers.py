@@ -20,7 +20,7 @@ ROOT = PACKAGE.parent
 # From the top down: a module imports only from its own layer and those below it.
 LAYERS = (
     ("cli",),
-    ("checkpoints", "comparison", "estimate", "experiment", "plots"),
+    ("checkpoints", "comparison", "estimate", "experiment", "exporting", "plots"),
     ("provenance", "stages"),
     ("solver", "metrics"),
     ("axes", "clustering", "features", "graph", "initialize", "methods", "neighbours"),
@@ -40,7 +40,7 @@ LAYERS = (
 CONFINED = {
     "click": ("cli",),
     "rich": ("cli",),
-    "h5py": ("container", "readers", "stored"),
+    "h5py": ("container", "exporting", "readers", "stored"),  # exporting: AnnData's files
     "cv2": ("features",),
     "PIL": ("features",),
     "matplotlib": ("plots",),

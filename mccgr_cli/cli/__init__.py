@@ -20,7 +20,7 @@ from mccgr_cli.interrupts import INTERRUPTS, ignore_interrupts
 
 COMMANDS = (
     *("extract", "graph", "factorize", "cluster", "evaluate", "transform"),
-    *("experiment", "table", "plot", "info"),
+    *("experiment", "table", "plot", "export", "info"),
 )
 
 SOON = 0.05  # seconds
