@@ -42,8 +42,8 @@ class Job:
     ) -> None:
         """``parts`` tell several outputs apart: X.h5 with the parts 300 and 1000 means X.300.h5 and X.1000.h5.
 
-        Without a stage, an output that the user does not name is named later, with ``aim``. A ``readable`` one can go to
-        a terminal.
+        Without a stage, an output that the user does not name is named later, with ``aim``. What is ``readable`` can
+        go to a terminal.
         """
         require_least()
         self.given = given

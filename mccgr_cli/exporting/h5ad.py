@@ -91,9 +91,8 @@ def note_duplicates(export: Export) -> None:
         names = export.contents.datasets.get(OWN_NAMES[letter], [])
         twice = len(names) - len(set(names))
         if twice:
-            export.note(
-                f"{twice} {WORDS[letter]} have the name of an earlier one; in AnnData, {call}() tells them apart"
-            )
+            remedy = f"in AnnData, {call}() tells them apart"
+            export.note(f"{twice} {WORDS[letter]} have the name of an earlier one; {remedy}")
 
 
 def categories(texts: list[str], known: list[str] | None) -> Categories:

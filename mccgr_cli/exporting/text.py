@@ -99,15 +99,14 @@ def matrix_rows(export: Export, what: str) -> Iterator[list[Any]]:
         remedy = ".npz and .h5ad hold it as it is" if sparse.issparse(matrix) else ".npy and .npz hold it as it is"
         about = f"a table of {matrix.shape[0]} x {matrix.shape[1]} numbers, some {in_words(CELL_BYTES * cells)}"
         raise ParameterError(f"{what} as text", about, remedy)
-    of_features = named(export, "d") if what != "W" else []
-    columns = export.components() if what == "W" else of_features
-    if what == "H":
-        names: list[str] | None = export.components()
+    columns = export.components() if what == "W" else named(export, "d")
+    if what != "H" and "sample_names" not in export.contents:
+        yield columns
+        yield from dense_rows(matrix)
     else:
-        names = named(export, "n") if "sample_names" in export.contents else None
-    yield columns if names is None else ["", *columns]
-    for values, name in zip(dense_rows(matrix), names or [None] * matrix.shape[0], strict=True):
-        yield values if names is None else [name, *values]
+        names = export.components() if what == "H" else named(export, "n")
+        yield ["", *columns]
+        yield from ([name, *values] for name, values in zip(names, dense_rows(matrix), strict=True))
 
 
 def dense_rows(matrix: Any) -> Iterator[list[float]]:
@@ -124,7 +123,7 @@ def named(export: Export, letter: str) -> list[str]:
 
 
 def warned(export: Export, names: Iterable[str], of: str) -> list[str]:
-    """The names as they are: another spelling would be another name. But who opens them in a spreadsheet should know."""
+    """The names as they are: another spelling would be another name. Who opens them in a spreadsheet should know."""
     names = list(names)
     odd = [name for name in dict.fromkeys(names) if name.startswith(FORMULA) and not is_number(name)]
     if odd:
