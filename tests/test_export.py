@@ -124,6 +124,13 @@ def test_our_own_reader_takes_a_table_with_its_names(mccgr, tmp_path):
     assert (read["sample_names"], read["feature_names"]) == (given["sample_names"], given["feature_names"])
 
 
+def test_our_own_reader_takes_a_table_without_names(mccgr, tmp_path):
+    X = planted(n=6, d=3)[0]
+    path = stored(tmp_path / "X.h5", "matrix", {"X": X})
+    assert mccgr("export", path, "-o", tmp_path / "X.csv").status == 0
+    assert same(load(str(tmp_path / "X.csv")).contents["X"], X)
+
+
 def test_what_has_no_names_is_numbered_from_0_or_has_none(mccgr, tmp_path, datasets):
     bare = {name: value for name, value in datasets.items() if not name.endswith("names") and name != "labels"}
     path = stored(tmp_path / "c.h5", "clusters", bare)
@@ -142,12 +149,13 @@ def test_graph_as_a_table_is_its_edges_each_once(mccgr, tmp_path):
     assert rows_of(tmp_path / "g.csv") == [["source", "target", "weight"], *edges]
 
 
-def test_sparse_matrix_goes_through_matrix_market_to_the_bit(mccgr, tmp_path):
-    X = sparse_matrix()
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_sparse_matrix_goes_through_matrix_market_to_the_bit(mccgr, tmp_path, dtype):
+    X = sparse_matrix().astype(dtype)
     path = stored(tmp_path / "X.h5", "matrix", {"X": X})
     assert mccgr("export", path, "-o", tmp_path / "X.mtx").status == 0
-    assert same(mmread(tmp_path / "X.mtx").toarray(), X.toarray())
-    assert same(load(str(tmp_path / "X.mtx")).contents["X"].toarray(), X.toarray())
+    for read in (mmread(tmp_path / "X.mtx"), load(str(tmp_path / "X.mtx")).contents["X"]):
+        assert same(read.toarray(), X.toarray().astype(np.float64))
 
 
 # numpy and MATLAB
@@ -351,8 +359,10 @@ def test_parameters_with_odd_names_are_left_out_and_told_of(mccgr, tmp_path, dat
 
 def test_matrix_of_another_checksum_is_told_of(mccgr, tmp_path, X_file):
     assert mccgr("factorize", X_file, "--k", 2, "-o", tmp_path / "f.h5").status == 0
-    told = mccgr("export", tmp_path / "f.h5", "--matrix", X_file, "-o", tmp_path / "1.h5ad").stderr
-    assert "checksum" not in told
+    assert mccgr("cluster", tmp_path / "f.h5", "-o", tmp_path / "c.h5").status == 0
+    for path in (tmp_path / "f.h5", tmp_path / "c.h5"):
+        told = mccgr("export", path, "--matrix", X_file, "-o", path.with_suffix(".h5ad")).stderr
+        assert "checksum" not in told
     stored(tmp_path / "other.h5", "matrix", {"X": planted(seed=1)[0]})
     told = mccgr("export", tmp_path / "f.h5", "--matrix", tmp_path / "other.h5", "-o", tmp_path / "2.h5ad").stderr
     assert "other.h5: of the same shape, but by its checksum not the file" in told

@@ -34,7 +34,7 @@ class Lines:
 
 
 def as_csv(export: Export, what: str, delimiter: str = ",") -> bytes:
-    """Numbers have all the digits that it takes to read them back to the bit."""
+    """Numbers have all the digits that it takes to read them back to the bit, in single and in double precision."""
     buffer = io.BytesIO()
     file = io.TextIOWrapper(buffer, encoding="utf-8", newline="", write_through=True)
     writer = csv.writer(Lines(file), delimiter=delimiter, lineterminator="\r\n")
@@ -53,13 +53,9 @@ def as_mtx(export: Export, what: str) -> bytes:
         raise ParameterError("--what", f"{what} is a list, and Matrix Market holds matrices", "choose .csv or .npy")
     buffer = io.BytesIO()
     comment = f"{what}, by mccgr {__version__}\n{export.provenance()}"
-    mmwrite(buffer, in_double(values), comment=comment, symmetry="general")
+    # All digits of a number in single precision, of which scipy would write those that tell it from its neighbours.
+    mmwrite(buffer, values.astype(np.float64), comment=comment, symmetry="general")
     return buffer.getvalue()
-
-
-def in_double(values: Any) -> Any:
-    """A number in single precision has more digits in double precision, and is the same in both if all are written."""
-    return values.astype(np.float64, copy=False)
 
 
 # The rows of each table
@@ -76,7 +72,7 @@ def assignments(export: Export) -> Iterator[list[Any]]:
 
 def rho(export: Export) -> Iterator[list[Any]]:
     yield ["feature", "weight"]
-    yield from map(list, zip(named(export, "d"), in_double(export.contents["rho"]).tolist(), strict=True))
+    yield from map(list, zip(named(export, "d"), export.contents["rho"].tolist(), strict=True))
 
 
 def edges(export: Export) -> Iterator[list[Any]]:
@@ -84,7 +80,7 @@ def edges(export: Export) -> Iterator[list[Any]]:
     A = sparse.triu(sparse.csr_array(export.contents["A"]), format="coo")
     names = named(export, "n")
     yield ["source", "target", "weight"]
-    for row, column, weight in zip(A.row.tolist(), A.col.tolist(), in_double(A.data).tolist(), strict=True):
+    for row, column, weight in zip(A.row.tolist(), A.col.tolist(), A.data.tolist(), strict=True):
         yield [names[row], names[column], weight]
 
 
@@ -99,7 +95,12 @@ def matrix_rows(export: Export, what: str) -> Iterator[list[Any]]:
         remedy = ".npz and .h5ad hold it as it is" if sparse.issparse(matrix) else ".npy and .npz hold it as it is"
         about = f"a table of {matrix.shape[0]} x {matrix.shape[1]} numbers, some {in_words(CELL_BYTES * cells)}"
         raise ParameterError(f"{what} as text", about, remedy)
-    columns = export.components() if what == "W" else named(export, "d")
+    if what == "W":
+        columns = export.components()
+    elif "feature_names" in export.contents:
+        columns = named(export, "d")
+    else:  # numbers alone would be taken for a sample
+        columns = [f"feature_{number}" for number in range(matrix.shape[1])]
     if what != "H" and "sample_names" not in export.contents:
         yield columns
         yield from dense_rows(matrix)
@@ -111,7 +112,7 @@ def matrix_rows(export: Export, what: str) -> Iterator[list[Any]]:
 
 def dense_rows(matrix: Any) -> Iterator[list[float]]:
     for rows in chunks(matrix.shape[0], ROWS):
-        some = in_double(matrix[rows])
+        some = matrix[rows]
         yield from (row.tolist() for row in (some.toarray() if sparse.issparse(some) else some))
 
 
