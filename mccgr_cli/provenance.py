@@ -42,6 +42,16 @@ def record(
     }
 
 
+def lineage(command: str, parameters: Mapping[str, Any], inputs: Sequence[Input]) -> dict[str, Any]:
+    """The same without what differs from one run to the next, for what shall have the same bytes."""
+    return {
+        "command": command,
+        "parameters": dict(parameters),
+        "versions": {"mccgr": __version__},
+        "inputs": [vars(given) for given in inputs],
+    }
+
+
 def installed_versions() -> dict[str, str]:
     found = {}
     for package in PACKAGES:

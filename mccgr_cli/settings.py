@@ -25,6 +25,8 @@ FIGURES_OF_FACTORS = ("convergence", "weights", "basis", "embedding")
 FIGURES_OF_RESULTS = ("scores", "sweep", "iterations")
 FIGURE_FORMATS = ("svg", "png", "pdf")
 ORDERS = ("C", "F")
+EXPORTED = ("W", "H", "assignments", "rho", "X", "A")
+EXPORT_FORMATS = ("csv", "tsv", "npy", "npz", "mat", "mtx", "h5ad")
 
 SCORES = ("accuracy", "nmi", "ari", "purity")
 SWEPT = ("alpha", "strength", "theta", "keep", "neighbors", "weight", "normalize")  # several values in an experiment

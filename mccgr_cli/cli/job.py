@@ -38,10 +38,13 @@ if TYPE_CHECKING:
 class Job:
     """One run of a command. That its output can be written is checked before anything is read."""
 
-    def __init__(self, given: dict[str, Any], stage: str | None, parts: Sequence[str] = ("",)) -> None:
+    def __init__(
+        self, given: dict[str, Any], stage: str | None, parts: Sequence[str] = ("",), readable: bool = False
+    ) -> None:
         """``parts`` tell several outputs apart: X.h5 with the parts 300 and 1000 means X.300.h5 and X.1000.h5.
 
-        Without a stage, an output that the user does not name is named later, with ``aim``.
+        Without a stage, an output that the user does not name is named later, with ``aim``. What is ``readable`` can
+        go to a terminal.
         """
         require_least()
         self.given = given
@@ -57,6 +60,7 @@ class Job:
         click.get_current_context().call_on_close(self._claims.close)
         output = given["output"]
         self.announce = output is None
+        self.readable = readable
         self.to_stdout = output == "-"
         if output == "":
             raise ParameterError("-o", "no file name", "the command that should give it may have failed")
@@ -76,7 +80,7 @@ class Job:
                 raise ParameterError("-o -", f"{len(parts)} results in one stream", "give a file name, or ask for one")
             if sys.stdout is None:
                 raise OutputError("standard output", "closed", "pipe it on or give a file")
-            if sys.stdout.isatty():
+            if sys.stdout.isatty() and not self.readable:
                 raise ParameterError("-o -", "the file would garble the terminal", "pipe it on or give a file")
         else:
             for path in self.paths:
@@ -224,7 +228,10 @@ def show(text: str) -> None:
 
 
 def derived_path(source: str, stage: str, suffix: str = ".h5") -> Path:
-    """``data/X.h5`` and the stage ``factors`` make ``data/X.factors.h5``; a folder ``data/X/`` makes ``data/X.h5``."""
+    """``data/X.h5`` and the stage ``factors`` make ``data/X.factors.h5``; a folder ``data/X/`` makes ``data/X.h5``.
+
+    Without a stage only the suffix is another.
+    """
     if source == "-":
         raise ParameterError("-o", "missing, and standard input has no name to derive one from", "add it")
     path = Path(split_inner(source)[0])
@@ -237,4 +244,4 @@ def derived_path(source: str, stage: str, suffix: str = ".h5") -> Path:
         return (path if path.name == whole.name else whole).with_name(f"{whole.name}.h5")
     ending = max((end for end in (*FORMATS, *HDF5_SUFFIXES) if path.name.lower().endswith(end)), key=len, default="")
     stem = path.name[: len(path.name) - len(ending)] or path.name
-    return path.parent / f"{stem}.{stage}{suffix}"
+    return path.parent / (f"{stem}.{stage}{suffix}" if stage else f"{stem}{suffix}")

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import fields
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -391,6 +392,19 @@ def output_format(*formats: str) -> Callable[[Function], Function]:
         show_default=True,
         help="How to print the result.",
     )
+
+
+def chosen_format(output: str | None, asked: str | None, formats: Sequence[str]) -> str:
+    """What the name of the output says, or else what was asked for, or the first."""
+    if output in (None, "-"):
+        return asked or formats[0]
+    suffix = Path(str(output)).suffix.lower().removeprefix(".")
+    if suffix not in formats:
+        what = f"{output} does not say its format"
+        raise ParameterError("-o", what, f"let the name end in .{', .'.join(formats[:-1])} or .{formats[-1]}")
+    if asked not in (None, suffix):
+        raise ParameterError("--format", f"{asked}, and the output ends in .{suffix}", "leave it out")
+    return suffix
 
 
 # Two ways to say the same: the paper's, in the units of the data, and one without units.

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 import click
@@ -97,7 +96,7 @@ def command(**given: Any) -> None:
     if sources.count("-") > 1:
         raise ParameterError("FILE", "standard input can be read only once", "name files")
     job = Job(given, stage=None)
-    form = chosen_format(given["output"], given["form"])
+    form = options.chosen_format(given["output"], given["form"], FIGURE_FORMATS)
     loaded = [job.load(source, ("factors", "clusters", "results")) for source in sources]
     with needing_matplotlib():
         from mccgr_cli import plots
@@ -108,21 +107,6 @@ def command(**given: Any) -> None:
         job.aim(derived_path(sources[0], figure, f".{form}"))
     drawing = options.chosen(Drawing, given)
     job.deliver(plots.render(figure, loaded, drawing, form, given["dpi"], job.reporter.note))
-
-
-def chosen_format(output: str | None, asked: str | None) -> str:
-    """What the name of the output says, or else what was asked for."""
-    if output in (None, "-"):
-        return asked or FIGURE_FORMATS[0]
-    suffix = Path(str(output)).suffix.lower().removeprefix(".")
-    if suffix not in FIGURE_FORMATS:
-        what = f"{output} does not say the format of the figure"
-        raise ParameterError(
-            "-o", what, f"let the name end in .{', .'.join(FIGURE_FORMATS[:-1])} or .{FIGURE_FORMATS[-1]}"
-        )
-    if asked not in (None, suffix):
-        raise ParameterError("--format", f"{asked}, and the output ends in .{suffix}", "leave it out")
-    return suffix
 
 
 def refuse_unused(figure: str, form: str) -> None:

@@ -1,0 +1,93 @@
+"""What the commands say of themselves, in parts: one walk over them for all that is written from it."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from dataclasses import dataclass
+
+import click
+
+from mccgr_cli.cli import main as group
+
+EXAMPLES = "Examples:"
+EXIT_STATUS = (
+    ("0", "Done."),
+    ("1", "Bad data or a failed run; one line on standard error says where, what and the remedy."),
+    ("2", "Bad usage."),
+    ("130", "Interrupted; 143, 129 and 152: ended by SIGTERM, SIGHUP and SIGXCPU."),
+)
+
+
+@dataclass(frozen=True)
+class Described:
+    """A command, or the group of all."""
+
+    path: str  # as it is typed
+    usage: str  # what follows
+    summary: str
+    paragraphs: list[str]
+    options: list[tuple[str, str]]  # how each is written, and what it does
+    examples: list[str]
+    commands: list[tuple[str, str]]  # of the group, with what they do
+
+
+def everything() -> list[Described]:
+    """The group first."""
+    root = root_context()
+    return [described(group, root), *(described(command, context) for command, context in commands())]
+
+
+def root_context() -> click.Context:
+    return click.Context(group, info_name="mccgr", **group.context_settings)
+
+
+def commands() -> list[tuple[click.Command, click.Context]]:
+    """Each with a context to ask it in."""
+    root = root_context()
+    found = []
+    for name in group.list_commands(root):
+        command = group.get_command(root, name)
+        assert command is not None
+        found.append((command, click.Context(command, info_name=name, parent=root)))
+    return found
+
+
+def described(command: click.Command, context: click.Context) -> Described:
+    summary, *paragraphs = re.split(r"\n\s*\n", inspect.cleandoc(command.help or ""))
+    as_typed = [paragraph for paragraph in paragraphs if paragraph.startswith("\b")]
+    examples = [line.strip() for paragraph in as_typed for line in paragraph.splitlines() if line != "\b"]
+    inner = []
+    if isinstance(command, click.Group):
+        inner = [described(one, its) for one, its in commands()]
+    return Described(
+        context.command_path,
+        " ".join(command.collect_usage_pieces(context)),
+        " ".join(summary.split()),
+        [" ".join(paragraph.split()) for paragraph in paragraphs if paragraph not in as_typed],
+        [(declaration(one), explanation(one)) for one in options(command, context)],
+        [line for line in examples if line != EXAMPLES],
+        [(one.path, one.summary) for one in inner],
+    )
+
+
+def options(command: click.Command, context: click.Context) -> list[click.Option]:
+    return [one for one in command.get_params(context) if isinstance(one, click.Option)]
+
+
+def flags(option: click.Option) -> list[str]:
+    """All its spellings, the short one first."""
+    return sorted((*option.opts, *option.secondary_opts), key=len)
+
+
+def declaration(option: click.Option) -> str:
+    value = option.metavar
+    if value is None and isinstance(option.type, click.Choice):
+        value = f"[{'|'.join(option.type.choices)}]"
+    return ", ".join(flags(option)) + (f" {value}" if value else "")
+
+
+def explanation(option: click.Option) -> str:
+    shown = option.show_default if isinstance(option.show_default, str) else option.default
+    more = f" [default: {shown}]" if option.show_default else " [required]" if option.required else ""
+    return " ".join(f"{option.help}{more}".split())
