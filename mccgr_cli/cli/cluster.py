@@ -7,27 +7,13 @@ from typing import Any
 import click
 
 from mccgr_cli.cli import options, types
-from mccgr_cli.settings import ASSIGNMENTS
 
 
 @click.command()
 @options.matrix_input("FACTORS")
 @click.option("--k", type=types.Whole(min=1), metavar="N", help="Number of clusters.  [default: the components]")
-@click.option(
-    "--assign",
-    type=click.Choice(ASSIGNMENTS),
-    default=ASSIGNMENTS[0],
-    show_default=True,
-    help="By k-means on the coefficients, or to the component with the largest coefficient.",
-)
-@click.option(
-    "--restarts",
-    type=types.Whole(min=1),
-    metavar="N",
-    default=20,
-    show_default=True,
-    help="Run k-means so many times and keep the tightest clusters.",
-)
+@options.assignment
+@options.kmeans_restarts("--restarts", 20)
 @options.normalization("none")
 @options.seed
 @options.output

@@ -68,14 +68,7 @@ EVERYTHING = (*METHODS, *BASELINES)
 @options.course
 @options.graph_search
 @options.graph_features
-@click.option(
-    "--cluster-restarts",
-    type=types.Whole(min=1),
-    metavar="N",
-    default=10,
-    show_default=True,
-    help="Run k-means so many times and keep the tightest clusters.",
-)
+@options.kmeans_restarts("--cluster-restarts", 10)
 @options.jobs
 @options.scheduler
 @options.seed

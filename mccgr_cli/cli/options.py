@@ -12,6 +12,7 @@ import click
 from mccgr_cli.cli.types import FILE, Bandwidth, Bytes, Number, Scheduler, Several, Whole
 from mccgr_cli.errors import ParameterError
 from mccgr_cli.settings import (
+    ASSIGNMENTS,
     BANDWIDTHS,
     GRAPH_FEATURES,
     INITS,
@@ -356,6 +357,26 @@ scheduler = click.option(
     help="Share the work with a Dask cluster: tcp://HOST:8786 joins one, local:N starts N processes here. "
     "Needs the extra 'dask'.",
 )
+
+assignment = click.option(
+    "--assign",
+    type=click.Choice(ASSIGNMENTS),
+    default=ASSIGNMENTS[0],
+    show_default=True,
+    help="By k-means on the coefficients, or to the component with the largest coefficient.",
+)
+
+
+def kmeans_restarts(name: str, default: int) -> Callable[[Function], Function]:
+    return click.option(
+        name,
+        type=Whole(min=1),
+        metavar="N",
+        default=default,
+        show_default=True,
+        help="Run k-means so many times and keep the tightest clusters.",
+    )
+
 
 seed = click.option(
     "--seed",

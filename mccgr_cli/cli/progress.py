@@ -137,7 +137,10 @@ class StageLines(Staging):
 
 def say(text: str) -> None:
     with contextlib.suppress(OSError):  # that nobody listens is no reason to lose the work
-        click.echo(one_line(text), err=True)
+        if hasattr(sys.stderr, "rich_proxied_file"):  # there is a display, which has to make room
+            terminal().print(one_line(text), markup=False, highlight=False, emoji=False, soft_wrap=True)
+        else:
+            click.echo(one_line(text), err=True)
 
 
 def clock(seconds: float) -> str:

@@ -19,6 +19,27 @@ if TYPE_CHECKING:
 MOST_FAULTS = 10  # that are told one by one
 
 
+appearance = options.stack(
+    click.option("--title", metavar="TEXT", help="Above the page.  [default: named after what was clustered]"),
+    click.option(
+        "--thumbnail",
+        type=types.Whole(min=16, max=1024),
+        metavar="PIXELS",
+        default=128,
+        show_default=True,
+        help="The longer side of a picture in the page, at most.",
+    ),
+    click.option(
+        "--samples",
+        type=types.Whole(min=100, max=200_000),
+        metavar="N",
+        default=10_000,
+        show_default=True,
+        help="Show at most about so many, of each cluster its share, with the most typical and the least certain.",
+    ),
+)
+
+
 @click.command()
 @click.argument("source", metavar="CLUSTERS", type=types.FILE)
 @click.option(
@@ -29,23 +50,7 @@ MOST_FAULTS = 10  # that are told one by one
     "the one that its names start from.  [default: no pictures]",
 )
 @labels_option("CLUSTERS", "without them, there are no scores")
-@click.option("--title", metavar="TEXT", help="Above the page.  [default: named after what was clustered]")
-@click.option(
-    "--thumbnail",
-    type=types.Whole(min=16, max=1024),
-    metavar="PIXELS",
-    default=128,
-    show_default=True,
-    help="The longer side of a picture in the page, at most.",
-)
-@click.option(
-    "--samples",
-    type=types.Whole(min=100, max=200_000),
-    metavar="N",
-    default=10_000,
-    show_default=True,
-    help="Show at most about so many, of each cluster its share, with the most typical and the least certain.",
-)
+@appearance
 @max_pixels("Leave out pictures with more, without decoding them.")
 @options.jobs
 @options.output

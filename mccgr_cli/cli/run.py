@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,14 +14,17 @@ from mccgr_cli.cli import extract, options, report, types
 from mccgr_cli.cli.evaluate import labels_option
 from mccgr_cli.cli.retyping import COMMAND_LINE, TYPED, Retypable, Typed, arguments
 from mccgr_cli.errors import OutputError, ParameterError
+from mccgr_cli.settings import Description
 
 if TYPE_CHECKING:
-    from mccgr_cli.cli.progress import Reporter, Staging
+    from mccgr_cli.cli.progress import Staging
     from mccgr_cli.features.pictures import Picture
     from mccgr_cli.manifest import Manifest
 
-OF_PICTURES = ("words", "sample", "descriptors_per_image", "codebook", "no_labels", "strict", "max_size")
-OF_PICTURES += ("detector", "step", "radii", "min_contrast", "root_sift", "soft", "thumbnail")
+OF_PICTURES = (
+    *("words", "sample", "descriptors_per_image", "codebook", "no_labels", "strict", "max_pixels", "thumbnail"),
+    *(field.name for field in fields(Description)),
+)
 OF_MATRICES = ("transpose", "label_key")
 OF_CLUSTERS = ("assign", "seed")  # --k and --restarts mean the components and their starts
 
@@ -52,7 +55,7 @@ class Stage:
 @click.option("--strict", is_flag=True, help="Fail if any picture cannot be used.")
 @extract.max_pixels("Leave out pictures with more, without decoding them.")
 @options.assignment
-@options.cluster_restarts
+@options.kmeans_restarts("--cluster-restarts", 20)
 @labels_option("SOURCE", "without them, there are no scores")
 @report.appearance
 @options.output_format("table", "json", "csv")
@@ -87,9 +90,13 @@ def command(**given: Any) -> None:
     reporter = Reporter(given["quiet"], given["verbose"])
     folder = Path(given["output"])
     typed: Typed = click.get_current_context().meta[TYPED]
+    options.told_once(given)
     pictures = pictures_of(given["source"], typed)
-    stages = list(plan(typed, folder, pictures, given, reporter))
+    grid = grid_for(pictures, typed, given) if pictures is not None else {}
+    stages = list(plan(typed, grid, folder, pictures is not None, given["source"]))
     claim(folder, [stage.file for stage in stages], given["overwrite"])
+    if grid:
+        reporter.note(f"the pictures are small: --step {grid['step']} --radii {grid['radii']}")
     manifest = Manifest(folder)
     key = fingerprint_of(given["source"], pictures)
     with reporter.staging([stage.command for stage in stages]) as staging:
@@ -98,8 +105,7 @@ def command(**given: Any) -> None:
             expect_more(number < len(stages))
             key = follow(stage, key, manifest, folder, staging)
     if labels_are_known(folder, given["labels"]):
-        chosen = {name: typed[name] for name in ("labels", "style") if name in typed}
-        call(Stage("evaluate", "", chosen, str(folder / "clusters.h5")))
+        call(Stage("evaluate", "", some_of(typed, "labels", "style"), str(folder / "clusters.h5")))
     reporter.note(f"look at {folder / 'report.html'}")
 
 
@@ -121,20 +127,17 @@ def pictures_of(source: str, typed: Typed) -> list[Picture] | None:
     return find(source, "no_labels" not in typed).pictures if is_folder else None
 
 
-def plan(
-    typed: Typed, folder: Path, pictures: list[Picture] | None, given: dict[str, Any], reporter: Reporter
-) -> Iterator[Stage]:
+def plan(typed: Typed, grid: Typed, folder: Path, of_pictures: bool, source: str) -> Iterator[Stage]:
     """The stages in their order, each with those of the options that concern it."""
-    source = given["source"]
     everything = {name: value for name, value in typed.items() if name not in ("source", "output", "overwrite")}
-    manners = {name: typed[name] for name in ("quiet", "verbose") if name in typed}
+    manners = some_of(typed, "quiet", "verbose")
     shown: Typed = {}
-    if pictures is not None:
-        yield Stage("extract", "matrix.h5", {**grid_for(pictures, typed, given, reporter), **everything}, source)
-        source, shown = str(folder / "matrix.h5"), {"images": given["source"]}
+    if of_pictures:
+        yield Stage("extract", "matrix.h5", {**grid, **everything}, source)
+        source, shown = str(folder / "matrix.h5"), {"images": source}
     unfinished: Typed = {"checkpoint": str(folder / "factors.part.h5")}
     yield Stage("factorize", "factors.h5", {**everything, **unfinished}, source)
-    chosen = {name: typed[name] for name in OF_CLUSTERS if name in typed}
+    chosen = some_of(typed, *OF_CLUSTERS)
     if "cluster_restarts" in typed:
         chosen["restarts"] = typed["cluster_restarts"]
     yield Stage("cluster", "clusters.h5", {**chosen, **manners}, str(folder / "factors.h5"))
@@ -143,20 +146,19 @@ def plan(
     yield Stage("report", "report.html", {**everything, **shown}, clusters)
 
 
-def grid_for(pictures: Sequence[Picture], typed: Typed, given: dict[str, Any], reporter: Reporter) -> Typed:
-    """The grid of patches that suits the pictures, unless somebody has decided it."""
-    from mccgr_cli.features.grid import suited
-    from mccgr_cli.settings import Description
+def some_of(typed: Typed, *names: str) -> Typed:
+    return {name: typed[name] for name in names if name in typed}
 
-    if {"step", "radii", "codebook"} & typed.keys() or given["detector"] != Description.detector:
-        return {}
+
+def grid_for(pictures: Sequence[Picture], typed: Typed, given: dict[str, Any]) -> Typed:
+    """The grid of patches that suits the pictures, if it is not the usual one and nobody has decided it."""
+    from mccgr_cli.features.grid import suited
+
     usual = options.chosen(Description, given)
-    chosen = suited(pictures, usual, given["max_pixels"])
-    if chosen == usual:
+    if {"step", "radii", "codebook"} & typed.keys() or usual.detector != Description.detector:
         return {}
-    grid = {"step": str(chosen.step), "radii": extract.listed(chosen.radii)}
-    reporter.note(f"the pictures are small: --step {grid['step']} --radii {grid['radii']}")
-    return {**grid}
+    chosen = suited(pictures, usual, given["max_pixels"])
+    return {} if chosen == usual else {"step": str(chosen.step), "radii": extract.listed(chosen.radii)}
 
 
 def claim(folder: Path, files: Iterable[str], overwrite: bool) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -26,7 +27,7 @@ def suited(pictures: Sequence[Picture], usual: Description, max_pixels: int) -> 
     typical = statistics.median(sizes)
     step = int(min(usual.step, max(FINEST, round(typical / STEPS))))
     radii = tuple(radius for radius in usual.radii if 2 * radius * LARGEST_PATCH <= typical) or usual.radii[:1]
-    return Description(step=step, radii=radii)
+    return replace(usual, step=step, radii=radii)
 
 
 def side(picture: Picture, max_size: int, max_pixels: int) -> float:

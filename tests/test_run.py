@@ -1,0 +1,185 @@
+"""All stages in one command, which does again only what has changed."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import h5py
+import pytest
+
+from mccgr_cli.cli.run import command as run_command
+from mccgr_cli.features.grid import suited
+from mccgr_cli.features.pictures import find
+from mccgr_cli.settings import Description
+
+TEXTURES = Path(__file__).parent.parent / "sample_data" / "textures"
+FILES = ["clusters.csv", "clusters.h5", "factors.h5", "matrix.h5", "report.html", "run.json"]
+QUICK = ("--words", 20, "--jobs", 0)
+
+
+@pytest.fixture
+def pictures(tmp_path):
+    """Five pictures of each texture."""
+    folder = tmp_path / "pictures"
+    for category in ("brick", "grass", "gravel"):
+        (folder / category).mkdir(parents=True)
+        for path in sorted((TEXTURES / category).iterdir())[:5]:
+            shutil.copy(path, folder / category)
+    return folder
+
+
+@pytest.fixture
+def run(mccgr, tmp_path):
+    def call(source, *arguments, **named):
+        outcome = mccgr("run", source, "-o", tmp_path / "out", *arguments, **named)
+        assert outcome.status == 0, outcome.stderr
+        return outcome
+
+    return call
+
+
+def stages_done(outcome):
+    return [line.split()[1] for line in outcome.stderr.splitlines() if line.startswith("[") and "nothing" not in line]
+
+
+def test_pictures_become_clusters_a_table_and_a_page(run, pictures, tmp_path):
+    outcome = run(pictures, "--k", 3, *QUICK, "--format", "json")
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == FILES
+    assert json.loads(outcome.stdout)["samples"] == 15
+    page = (tmp_path / "out" / "report.html").read_text()
+    assert page.count("data:image/webp") >= 15
+    assert stages_done(outcome) == ["extract", "factorize", "cluster", "export", "report"]
+
+
+def test_a_second_run_does_only_what_has_changed(run, pictures, tmp_path):
+    run(pictures, "--k", 3, *QUICK)
+    before = {path.name: path.stat().st_mtime_ns for path in (tmp_path / "out").iterdir()}
+    again = run(pictures, "--k", 3, *QUICK, "--verbose")
+    assert stages_done(again) == []
+    assert {path.name: path.stat().st_mtime_ns for path in (tmp_path / "out").iterdir()} == before
+    assert "accuracy" in again.stdout
+    assert stages_done(run(pictures, "--k", 3, *QUICK, "--title", "Walls")) == ["report"]
+    assert stages_done(run(pictures, "--k", 2, *QUICK)) == ["factorize", "cluster", "export", "report"]
+    (pictures / "brick" / "brick_00.png").unlink()
+    assert stages_done(run(pictures, "--k", 2, *QUICK))[0] == "extract"
+    (tmp_path / "out" / "clusters.h5").unlink()
+    assert stages_done(run(pictures, "--k", 2, *QUICK)) == ["cluster"]
+
+
+def test_a_matrix_needs_no_pictures(run, X_file, tmp_path):
+    outcome = run(X_file, "--k", 3, "--assign", "max")
+    assert "accuracy  1.0000" in outcome.stdout
+    assert not (tmp_path / "out" / "matrix.h5").exists()
+    X_file.write_bytes(X_file.read_bytes() + b"\0")
+    assert stages_done(run(X_file, "--k", 3, "--assign", "max"))[0] == "factorize"
+
+
+def test_the_stages_are_those_of_the_other_commands(run, mccgr, X_file, tmp_path):
+    chosen = ("--k", 3, "--preset", "paper", "--normalize", "l2", "--seed", 7)
+    run(X_file, *chosen, "--cluster-restarts", 3)
+    mccgr("factorize", X_file, *chosen, "-o", tmp_path / "F.h5")
+    mccgr("cluster", tmp_path / "F.h5", "--seed", 7, "--restarts", 3, "-o", tmp_path / "C.h5")
+    with h5py.File(tmp_path / "out" / "clusters.h5") as ours, h5py.File(tmp_path / "C.h5") as theirs:
+        for name in ("W", "H", "rho", "assignments"):
+            assert ours[name][:].tobytes() == theirs[name][:].tobytes()
+        for name in ("cluster_restarts", "cluster_seed", "normalize", "theta"):
+            assert ours.attrs[name] == theirs.attrs[name]
+        provenance = json.loads(ours.attrs["provenance"])
+    assert provenance["command_line"].startswith("mccgr cluster --restarts=3 --seed=7")
+    assert "mccgr factorize --preset=paper" in json.dumps(provenance["inputs"])
+
+
+def test_files_that_no_run_made_are_not_replaced(run, refused, X_file, tmp_path):
+    out = tmp_path / "out"
+    out.mkdir()
+    (out / "factors.h5").write_text("mine")
+    message = refused("run", X_file, "--k", 3, "-o", out)
+    assert "factors.h5: exists already" in message
+    assert "--overwrite" in message
+    assert [path.name for path in out.iterdir()] == ["factors.h5"]
+    run(X_file, "--k", 3, "--overwrite")
+    (out / "clusters.csv").write_text("changed by hand")
+    assert "clusters.csv" in refused("run", X_file, "--k", 3, "-o", out)
+    (out / "clusters.csv").unlink()
+    (out / "run.json").write_text('{"something": "else"}')
+    assert "run.json" in refused("run", X_file, "--k", 3, "-o", out)
+
+
+@pytest.mark.parametrize(
+    "damage", ["", "[]", '{"format": "mccgr run 1", "stages": {"factorize": 3, "x": {"file": []}}}']
+)
+def test_a_damaged_list_of_what_was_done_costs_nothing_but_time(run, X_file, tmp_path, damage):
+    run(X_file, "--k", 3)
+    (tmp_path / "out" / "run.json").write_text(damage)
+    assert stages_done(run(X_file, "--k", 3, "--overwrite"))[0] == "factorize"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["--words", "5"], "is a matrix; leave it out"),
+        (["--radii", "4"], "--radii"),
+        (["--k", "900"], "900 components"),
+        (["--alpha", "1", "--strength", "1"], "give one of them"),
+    ],
+)
+def test_what_does_not_fit_is_refused_in_one_line(mccgr, X_file, tmp_path, arguments, told):
+    outcome = mccgr("run", X_file, "--k", 3, "-q", "-o", tmp_path / "out", *arguments)
+    assert outcome.status == 2
+    assert told in outcome.stderr
+    assert len(outcome.stderr.splitlines()) == 1
+    assert not (tmp_path / "out" / "factors.h5").exists()
+
+
+def test_folders_are_not_matrices(refused, pictures, tmp_path):
+    assert "a folder of pictures" in refused("run", pictures, "--k", 3, "--transpose", "-o", tmp_path / "o", status=2)
+    assert "standard input" in refused("run", "-", "--k", 3, "-o", tmp_path / "o", status=2)
+    assert "no such file" in refused("run", tmp_path / "nowhere", "--k", 3, "-o", tmp_path / "o").lower()
+    assert "no folder" in refused("run", pictures, "--k", 3, "-o", tmp_path / "a" / "b")
+    (tmp_path / "file").touch()
+    assert "not a folder" in refused("run", pictures, "--k", 3, "-o", tmp_path / "file")
+
+
+def test_small_pictures_get_a_finer_grid(run, mccgr, pictures, tmp_path):
+    chosen = suited(find(str(pictures)).pictures, Description(), 10**8)
+    assert (chosen.step, chosen.radii) == (3, (4, 8))
+    assert suited([], Description(), 10**8) == Description()
+    assert "--step 3 --radii 4,8" in run(pictures, "--k", 3, *QUICK).stderr
+    run(pictures, "--k", 3, *QUICK, "--step", 5)
+    with h5py.File(tmp_path / "out" / "matrix.h5") as file:
+        assert (file.attrs["step"], list(file.attrs["radii"])) == (5, [4, 8, 12, 16])
+
+
+@pytest.mark.slow
+def test_an_interrupted_run_goes_on_where_it_was(pictures, tmp_path):
+    words = [sys.executable, "-m", "mccgr_cli", "run", pictures, "--k", "3", *map(str, QUICK), "--tolerance", "0"]
+    words += ["-o", tmp_path / "out", "--iterations"]
+    process = subprocess.Popen([*words, "100000000"], stderr=subprocess.PIPE, text=True)
+    while not (tmp_path / "out" / "matrix.h5").exists() and process.poll() is None:
+        time.sleep(0.02)
+    time.sleep(1)
+    refused = subprocess.run([*words, "50"], capture_output=True, text=True)
+    assert refused.returncode == 1
+    assert "another run is writing it" in refused.stderr
+    process.send_signal(signal.SIGINT)
+    said = process.communicate()[1]
+    assert process.returncode == 130
+    assert said.splitlines()[-1].endswith("the same command goes on")
+    done = subprocess.run([*words, "50"], capture_output=True, text=True, check=True)
+    assert "[1/5] extract: nothing has changed" in done.stderr
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == FILES
+
+
+def test_every_option_of_a_stage_is_an_option_of_the_run():
+    from mccgr_cli.cli import cluster, extract, factorize, report
+
+    own = {parameter.name for parameter in run_command.params}
+    left_out = {"graph_file", "checkpoint", "checkpoint_every", "resume", "images", "restarts", "normalize"}
+    for stage in (extract, factorize, cluster, report):
+        assert {parameter.name for parameter in stage.command.params} - own - left_out == set()
