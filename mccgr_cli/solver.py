@@ -17,7 +17,7 @@ from mccgr_cli.initialize import graph_start, nndsvd_start, random_start
 from mccgr_cli.methods import METHODS
 from mccgr_cli.methods.base import GraphTerm, Loss, Problem, QuadraticUpdate, SquaredError, Terms, Update
 from mccgr_cli.methods.correntropy import Correntropy
-from mccgr_cli.settings import HISTORY, Settings
+from mccgr_cli.settings import HISTORY, SILENCED, Settings
 
 Start = tuple[Array, Array]  # W and H
 
@@ -58,6 +58,16 @@ class Factors:
     @property
     def iterations(self) -> int:
         return len(self.history["objective"]) - 1
+
+
+def shortfall(factors: Factors, settings: Settings) -> str | None:
+    """What a run that did not converge lacks, and what to raise."""
+    if factors.converged:
+        return None
+    if factors.rho.max() < SILENCED:
+        by_errors = "--keep" if settings.theta is None else "--theta"
+        return f"nothing was fitted: raise {by_errors if isinstance(settings.bandwidth, str) else '--bandwidth'}"
+    return f"not converged after --iterations {settings.iterations}"
 
 
 @dataclass(frozen=True)

@@ -7,12 +7,12 @@ from typing import Any
 import click
 
 from mccgr_cli.cli import options, types
-from mccgr_cli.settings import ASSIGNMENTS
+from mccgr_cli.settings import ASSIGNMENTS, CLUSTER_RESTARTS
 
 
 @click.command()
 @options.matrix_input("FACTORS")
-@click.option("--k", type=types.Whole(min=1), metavar="N", help="Number of clusters.  [default: the components]")
+@click.option("--k", type=types.number("k"), metavar="N", help="Number of clusters.  [default: the components]")
 @click.option(
     "--assign",
     type=click.Choice(ASSIGNMENTS),
@@ -22,9 +22,9 @@ from mccgr_cli.settings import ASSIGNMENTS
 )
 @click.option(
     "--restarts",
-    type=types.Whole(min=1),
+    type=types.number("restarts"),
     metavar="N",
-    default=20,
+    default=CLUSTER_RESTARTS,
     show_default=True,
     help="Run k-means so many times and keep the tightest clusters.",
 )

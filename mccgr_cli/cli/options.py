@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from mccgr_cli.cli.types import FILE, Bandwidth, Bytes, Number, Scheduler, Several, Whole
+from mccgr_cli.cli.types import FILE, Bandwidth, Bytes, Number, Scheduler, Several, Whole, number
 from mccgr_cli.errors import ParameterError
 from mccgr_cli.settings import (
     BANDWIDTHS,
@@ -158,7 +158,7 @@ course = stack(
     ),
     click.option(
         "--iterations",
-        type=Whole(min=0),
+        type=number("iterations"),
         metavar="N",
         default=Settings.iterations,
         show_default=True,
@@ -166,7 +166,7 @@ course = stack(
     ),
     click.option(
         "--tolerance",
-        type=Number(min=0, max=1),
+        type=number("tolerance"),
         metavar="NUMBER",
         default=Settings.tolerance,
         show_default=True,
@@ -174,7 +174,7 @@ course = stack(
     ),
     click.option(
         "--restarts",
-        type=Whole(min=1),
+        type=number("restarts"),
         metavar="N",
         default=Settings.restarts,
         show_default=True,
@@ -182,7 +182,7 @@ course = stack(
     ),
     click.option(
         "--ridge",
-        type=Number(min=1e-15, max=1e15),
+        type=number("ridge"),
         metavar="NUMBER",
         default=Settings.ridge,
         show_default=True,
@@ -191,7 +191,7 @@ course = stack(
 )
 
 solver = stack(
-    click.option("--k", type=Whole(min=1), metavar="N", required=True, help="Number of components."),
+    click.option("--k", type=number("k"), metavar="N", required=True, help="Number of components."),
     click.option(
         "--method",
         type=click.Choice(METHODS),
@@ -202,7 +202,7 @@ solver = stack(
     ),
     click.option(
         "--strength",
-        type=Number(min=0, max=1e30),
+        type=number("strength"),
         metavar="NUMBER",
         default=Settings.strength,
         show_default=True,
@@ -210,13 +210,13 @@ solver = stack(
     ),
     click.option(
         "--alpha",
-        type=Number(min=0, max=1e30),
+        type=number("alpha"),
         metavar="NUMBER",
         help="The same in the paper's way, against the squares of the data; instead of --strength.",
     ),
     click.option(
         "--keep",
-        type=Number(min=0.01, max=1),
+        type=number("keep"),
         metavar="SHARE",
         default=Settings.keep,
         show_default=True,
@@ -225,7 +225,7 @@ solver = stack(
     ),
     click.option(
         "--theta",
-        type=Number(),
+        type=number("theta"),
         metavar="NUMBER",
         help="The same in the paper's way, as the width of the kernel in mean errors; instead of --keep.",
     ),
@@ -257,13 +257,13 @@ graph_search = stack(
     ),
     click.option(
         "--heat-width",
-        type=Number(),
+        type=number("heat_width"),
         metavar="T",
         help="The t of --weight heat.  [default: the mean distance between samples]",
     ),
     click.option(
         "--axes",
-        type=Whole(min=0, max=10_000),
+        type=number("axes"),
         metavar="N",
         default=GraphSettings.axes,
         show_default="50, or 4 for each component if those are more",
@@ -274,7 +274,7 @@ graph_search = stack(
 graph = stack(
     click.option(
         "--neighbors",
-        type=Whole(min=1),
+        type=number("neighbors"),
         metavar="N",
         default=GraphSettings.neighbors,
         show_default=True,
@@ -358,7 +358,7 @@ scheduler = click.option(
 
 seed = click.option(
     "--seed",
-    type=Whole(min=0, max=2**32 - 1),
+    type=number("seed"),
     metavar="N",
     default=Settings.seed,
     show_default=True,
