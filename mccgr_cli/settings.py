@@ -134,6 +134,8 @@ WORDS = {
     "normalize": NORMALIZATIONS,
     "assign": ASSIGNMENTS,
 }
+# Two ways to say the same: the paper's, in the units of the data, and one without units.
+ALTERNATIVES = (("alpha", "strength"), ("theta", "keep"))
 # Other defaults that come together, by the names of the options.
 PRESETS: dict[str, dict[str, Any]] = {
     "paper": {

@@ -232,15 +232,19 @@ def cluster(given: Loaded, how: str, assign: str, k: int | None, restarts: int, 
         if how != "none":
             raise ParameterError("--normalize", f"{given.name} holds factors, not a matrix", "leave it out")
     k = k or samples.shape[1]
-    if k > samples.shape[0] and assign == "kmeans":
-        raise ParameterError("--k", f"{k} clusters for {samples.shape[0]} samples", "give fewer")
-    if assign == "max":
-        assignments = clustering.largest_coefficient(samples)
-    else:
-        assignments = clustering.kmeans(samples, k, restarts, seed)
+    assignments = assign_clusters(samples, k, assign, restarts, seed)
     carried = {name: contents[name] for name in FACTORS if name in contents}
     chosen = {"cluster_k": k, "cluster_assign": assign, "cluster_restarts": restarts, "cluster_seed": seed}
     return Contents("clusters", {"assignments": assignments, **carried, **names}, {**contents.attributes, **chosen})
+
+
+def assign_clusters(samples: Matrix, k: int, assign: str, restarts: int, seed: int) -> Array:
+    """The cluster of each sample, (n,)."""
+    if assign == "max":
+        return clustering.largest_coefficient(samples)
+    if k > samples.shape[0]:
+        raise ParameterError("--k", f"{k} clusters for {samples.shape[0]} samples", "give fewer")
+    return clustering.kmeans(samples, k, restarts, seed)
 
 
 def transform_matrix(factors: Loaded, matrix: Loaded) -> Contents:

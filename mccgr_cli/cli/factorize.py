@@ -55,8 +55,7 @@ def command(**given: Any) -> None:
     from mccgr_cli import stages
     from mccgr_cli.cli.job import Job
     from mccgr_cli.graph import examine
-    from mccgr_cli.methods import METHODS
-    from mccgr_cli.solver import uses_graph
+    from mccgr_cli.solver import check_solver, uses_graph
 
     given = options.told_once(given)
     settings, graph_settings = options.chosen(Settings, given), options.chosen(GraphSettings, given)
@@ -65,9 +64,7 @@ def command(**given: Any) -> None:
         raise ParameterError("--init", f"{settings.init} is none of {', '.join(INITS)} and no file", "check its name")
     if from_file and settings.restarts > 1:
         raise ParameterError("--restarts", f"every start from {settings.init} would be the same", "leave it out")
-    if METHODS[settings.method].own_update is not None and settings.solver != Settings.solver:
-        what = f"{settings.method} has an update of its own, and takes no {settings.solver} steps"
-        raise ParameterError("--solver", what, "leave it out")
+    check_solver(settings)
     job = Job(given, "factors")
     keeper = keeper_of(job)
     builds_graph = uses_graph(settings) and given["graph_file"] is None

@@ -11,6 +11,7 @@ import click
 from mccgr_cli.cli.types import FILE, Bandwidth, Bytes, Number, Scheduler, Several, Whole, number
 from mccgr_cli.errors import ParameterError
 from mccgr_cli.settings import (
+    ALTERNATIVES,
     BANDWIDTHS,
     GRAPH_FEATURES,
     INITS,
@@ -391,10 +392,6 @@ def output_format(*formats: str) -> Callable[[Function], Function]:
         show_default=True,
         help="How to print the result.",
     )
-
-
-# Two ways to say the same: the paper's, in the units of the data, and one without units.
-ALTERNATIVES = (("alpha", "strength"), ("theta", "keep"))
 
 
 def told_once(given: dict[str, Any]) -> dict[str, Any]:
