@@ -223,22 +223,17 @@ class MCCGR(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
         (n_samples, n_samples), is taken instead of building one.
         """
         X = self._checked(X, fitting=True)
+        with as_arguments(OF_CLUSTERS):
+            clusters, assign = check("k", self.n_clusters, None), check("assign", self.assign_labels)
+            restarts = check("restarts", self.kmeans_n_init)
+            stages.check_clusters(clusters or 1, assign, X.shape[0])
         with as_arguments(PARAMETERS):
             settings, graph_settings = self._settings(X.shape)
-            clusters = self.n_clusters if self.n_clusters is not None else settings.k
-            with as_arguments(OF_CLUSTERS):
-                cluster = (
-                    check("k", clusters),
-                    check("assign", self.assign_labels),
-                    check("restarts", self.kmeans_n_init),
-                )
-                if cluster[1] == "max" and cluster[0] != settings.k:
-                    what = f"the {settings.k} components are the clusters"
-                    raise ArgumentError("n_clusters", what, "leave it out")
+            if assign == "max" and clusters not in (None, settings.k):
+                raise ArgumentError("n_clusters", f"the {settings.k} components are the clusters", "leave it out")
             rows = prepare(X, check("normalize", self.normalize))
             factors, self.graph_ = run(rows, settings, graph_settings, graph, None, self.on_step)
-        with as_arguments(OF_CLUSTERS):
-            self.labels_ = stages.assign_clusters(factors.W, *cluster, settings.seed)
+        self.labels_ = stages.assign_clusters(factors.W, clusters or settings.k, assign, restarts, settings.seed)
         self.embedding_, self.components_, self.feature_weights_ = factors.W, factors.H, factors.rho
         self.n_components_, self.n_iter_, self.alpha_ = settings.k, factors.iterations, factors.alpha
         self.converged_, self.history_ = factors.converged, factors.history
@@ -294,8 +289,10 @@ class MCCGR(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
         they are after normalization: scores do not compare one ``normalize`` with another.
         """
         check_is_fitted(self)
-        rows = self._rows(X)
+        rows = self._rows(X, some=True)
         order = np.random.default_rng(0).permutation(rows.shape[1])
+        if len(order) == 1:
+            return 0.0  # there is no other feature
         missed = 0.0
         for hidden in np.array_split(order, min(FOLDS, len(order))):
             seen = np.setdiff1d(order, hidden)
@@ -308,21 +305,21 @@ class MCCGR(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
         given = self.get_params(deep=False)
         given |= {option: given[parameter] for option, parameter in PARAMETERS.items()}
         if given["k"] is None:
-            given["k"] = min(*shape, FEW if self.n_clusters is None else check("k", self.n_clusters))
+            given["k"] = min(*shape, self.n_clusters or FEW)
         if not isinstance(self.random_state, Integral):
             given["seed"] = check_random_state(self.random_state).randint(np.iinfo(np.int32).max)
         return chosen(Settings, given), chosen(GraphSettings, given)
 
-    def _checked(self, X: Any, fitting: bool) -> Matrix:
+    def _checked(self, X: Any, fitting: bool, some: bool = True) -> Matrix:
         X = validate_data(self, X, reset=fitting, accept_sparse="csr", dtype=(np.float64, np.float32), order="C")
         values = X.data if sparse.issparse(X) else X
         where = "Negative values in data passed to MCCGR" if values.min(initial=0) < 0 else "X"
         with as_arguments():
-            return as_matrix(X, where, some=fitting)
+            return as_matrix(X, where, some)
 
-    def _rows(self, X: Any) -> Matrix:
+    def _rows(self, X: Any, some: bool = False) -> Matrix:
         """New samples, as those were that were fitted."""
-        return prepare(self._checked(X, fitting=False), self.normalize)
+        return prepare(self._checked(X, fitting=False, some=some), self.normalize)
 
     def _coefficients(self, rows: Matrix, features: Any = slice(None)) -> Array:
         return transform(blocks_of(rows), self.components_[:, features], self.feature_weights_[features], self.method)

@@ -240,11 +240,13 @@ def cluster(given: Loaded, how: str, assign: str, k: int | None, restarts: int, 
 
 def assign_clusters(samples: Matrix, k: int, assign: str, restarts: int, seed: int) -> Array:
     """The cluster of each sample, (n,)."""
-    if assign == "max":
-        return clustering.largest_coefficient(samples)
-    if k > samples.shape[0]:
-        raise ParameterError("--k", f"{k} clusters for {samples.shape[0]} samples", "give fewer")
-    return clustering.kmeans(samples, k, restarts, seed)
+    check_clusters(k, assign, samples.shape[0])
+    return clustering.largest_coefficient(samples) if assign == "max" else clustering.kmeans(samples, k, restarts, seed)
+
+
+def check_clusters(k: int, assign: str, samples: int) -> None:
+    if k > samples and assign == "kmeans":
+        raise ParameterError("--k", f"{k} clusters for {samples} samples", "give fewer")
 
 
 def transform_matrix(factors: Loaded, matrix: Loaded) -> Contents:
