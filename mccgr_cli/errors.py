@@ -24,21 +24,21 @@ class MccgrError(Exception):
 
     def __init__(self, where: str, what: str, remedy: str = "") -> None:
         super().__init__(one_line(f"{where}: {what}" + (f"; {remedy}" if remedy else "")))
-        self._told = where, what, remedy
+        self.told = where, what, remedy
 
     @property
     def fault(self) -> str:
         """What it is and the remedy, for those who say themselves where."""
-        return one_line("; ".join(part for part in self._told[1:] if part))
+        return one_line("; ".join(part for part in self.told[1:] if part))
 
     def with_remedy(self, more: str) -> MccgrError:
         """The same fault, and another thing to do about it."""
-        where, what, remedy = self._told
+        where, what, remedy = self.told
         return type(self)(where, what, f"{remedy}; {more}" if remedy else more)
 
     def __reduce__(self) -> tuple[type[MccgrError], tuple[str, str, str]]:
         """So that it can come from another process."""
-        return type(self), self._told
+        return type(self), self.told
 
 
 class DataError(MccgrError):
@@ -49,6 +49,10 @@ class ParameterError(MccgrError):
     """An option that does not fit the data or another option."""
 
     exit_status = ExitStatus.USAGE
+
+
+class ArgumentError(MccgrError, ValueError, TypeError):
+    """What a caller from Python gave cannot be used: the same line, and the types that Python programs expect."""
 
 
 class OutputError(MccgrError):

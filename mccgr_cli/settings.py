@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, fields
 from typing import Any, TypeVar
 
@@ -89,6 +90,54 @@ def axes_for(k: int = 0) -> int:
 
 
 NORMALIZATION = "hellinger"
+CLUSTER_RESTARTS = 20  # of k-means, when it clusters the coefficients once
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """The numbers that an option takes; by default all so far from the ends that their squares are finite too."""
+
+    least: float = 1e-100
+    most: float = 1e100
+    whole: bool = False
+
+
+def counted(least: int, most: float = math.inf) -> Bounds:
+    return Bounds(least, most, whole=True)
+
+
+# What may be chosen, by the names of the options.
+NUMBERS = {
+    "k": counted(1),
+    "strength": Bounds(0, 1e30),
+    "alpha": Bounds(0, 1e30),
+    "keep": Bounds(0.01, 1),
+    "theta": Bounds(),
+    "bandwidth": Bounds(),
+    "iterations": counted(0),
+    "tolerance": Bounds(0, 1),
+    "restarts": counted(1),
+    "seed": counted(0, 2**32 - 1),
+    "ridge": Bounds(1e-15, 1e15),
+    "neighbors": counted(1),
+    "heat_width": Bounds(),
+    "axes": counted(0, 10_000),
+}
+WORDS = {
+    "method": METHODS,
+    "bandwidth": BANDWIDTHS,  # or a number
+    "solver": SOLVERS,
+    "init": INITS,
+    "weight": WEIGHTS,
+    "symmetry": SYMMETRIES,
+    "metric": METRICS,
+    "search": SEARCHES,
+    "graph_features": GRAPH_FEATURES,
+    "normalize": NORMALIZATIONS,
+    "assign": ASSIGNMENTS,
+}
+# Two ways to say the same: the paper's, in the units of the data, and one without units.
+ALTERNATIVES = (("alpha", "strength"), ("theta", "keep"))
 # Other defaults that come together, by the names of the options.
 PRESETS: dict[str, dict[str, Any]] = {
     "paper": {

@@ -11,13 +11,32 @@ from typing import Any, TypeAlias
 import numpy as np
 from scipy import sparse
 
-from mccgr_cli.blocks import Array, BlockSource, Moments, moments, threads_for_blocks
+from mccgr_cli.blocks import (
+    Array,
+    BlockSource,
+    Matrix,
+    Moments,
+    Partial,
+    block_moments,
+    moments,
+    sweep,
+    threads_for_blocks,
+)
 from mccgr_cli.errors import DataError, ParameterError
 from mccgr_cli.initialize import graph_start, nndsvd_start, random_start
 from mccgr_cli.methods import METHODS
-from mccgr_cli.methods.base import GraphTerm, Loss, Problem, QuadraticUpdate, SquaredError, Terms, Update
+from mccgr_cli.methods.base import (
+    GraphTerm,
+    Loss,
+    Problem,
+    QuadraticUpdate,
+    SquaredError,
+    Terms,
+    Update,
+    residual_squares,
+)
 from mccgr_cli.methods.correntropy import Correntropy
-from mccgr_cli.settings import HISTORY, Settings
+from mccgr_cli.settings import HISTORY, SILENCED, Settings
 
 Start = tuple[Array, Array]  # W and H
 
@@ -58,6 +77,16 @@ class Factors:
     @property
     def iterations(self) -> int:
         return len(self.history["objective"]) - 1
+
+
+def shortfall(factors: Factors, settings: Settings) -> str | None:
+    """What a run that did not converge lacks, and what to raise."""
+    if factors.converged:
+        return None
+    if factors.rho.max() < SILENCED:
+        by_errors = "--keep" if settings.theta is None else "--theta"
+        return f"nothing was fitted: raise {by_errors if isinstance(settings.bandwidth, str) else '--bandwidth'}"
+    return f"not converged after --iterations {settings.iterations}"
 
 
 @dataclass(frozen=True)
@@ -164,6 +193,12 @@ def uses_graph(settings: Settings) -> bool:
     return METHODS[settings.method].graph and weight > 0
 
 
+def check_solver(settings: Settings) -> None:
+    if METHODS[settings.method].own_update is not None and settings.solver != Settings.solver:
+        what = f"{settings.method} has an update of its own, and takes no {settings.solver} steps"
+        raise ParameterError("--solver", what, "leave it out")
+
+
 def make_update(
     source: BlockSource,
     settings: Settings,
@@ -262,3 +297,18 @@ def has_settled(step: Step, previous: Step, tolerance: float) -> bool:
 def transform(source: BlockSource, H: Array, rho: Array, method: str) -> Array:
     """W of new samples for the loss that H was learnt with; neighbours play no part."""
     return METHODS[method].coefficients(source, H, rho)
+
+
+@threads_for_blocks()
+def squared_errors(source: BlockSource, W: Array, H: Array) -> Array:
+    """sum_i (x_ij - (WH)_ij)^2 of every feature, (d,)."""
+    (errors,) = sweep(source, block_errors, (W,), (H.astype(np.float64),))
+    return np.maximum(errors, 0)
+
+
+def block_errors(X_b: Matrix, W_b: Array, basis: Array) -> Partial:
+    if not sparse.issparse(X_b):
+        return residual_squares(X_b, W_b, basis, np.arange(X_b.shape[1]))
+    W_b = W_b.astype(np.float64)  # expanded, as the product of factors is dense
+    crossed = (W_b.T @ W_b) @ basis - 2 * (X_b.T @ W_b).T
+    return Partial((block_moments(X_b).sums[1] + np.einsum("kj,kj->j", basis, crossed),))

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 from scipy import sparse
@@ -26,6 +26,8 @@ from mccgr_cli.readers.checks import check_scale
 from mccgr_cli.settings import HISTORY, NORMALIZATIONS, Description, GraphSettings, Learning, Settings
 from mccgr_cli.solver import Factors, OnPause, Progress, Start, Step, solve, transform, uses_graph
 from mccgr_cli.stored import StoredMatrix
+
+Graph: TypeAlias = "sparse.csr_array[Any]"  # an adjacency (n, n)
 
 WEIGHING_STEPS = 20  # after which the weights of the features are good enough to look for neighbours with
 DOUBTFUL = 0.1  # share of the average of what parts explain, at which a feature counts half
@@ -113,9 +115,9 @@ def choose_graph(
     X: Matrix | BlockSource,
     settings: Settings,
     graph_settings: GraphSettings,
-    given: Loaded | None = None,
+    given: Graph | None = None,
     on_search: Callable[[Search], None] | None = None,
-) -> sparse.csr_array[Any] | None:
+) -> Graph | None:
     """The graph that was given, or one built from X; None where the method uses none.
 
     ``on_search`` is told how the neighbours in it were found.
@@ -123,7 +125,7 @@ def choose_graph(
     if not uses_graph(settings):
         return None
     if given is not None:
-        return check_graph(given, X.shape[0])
+        return given
     check_search(graph_settings.search)
     graph_settings = replace(graph_settings, axes=graph_settings.axes_for(settings.k))
     features = graph_settings.graph_features if METHODS[settings.method].weighted else "plain"
@@ -155,26 +157,24 @@ def judge_features(X: Matrix | BlockSource, part: Array) -> Array:
     return shares / (shares + DOUBTFUL * shares.mean()) if shares.any() else np.ones(len(shares))
 
 
-def check_graph(given: Loaded, samples: int) -> sparse.csr_array[Any]:
-    """The adjacency in a file, if it can serve for so many samples."""
-    A: sparse.csr_array[Any] = sparse.csr_array(given.contents["A"])
+def check_graph(given: Any, samples: int, where: str) -> Graph:
+    """An adjacency, if it can serve for so many samples."""
+    A: Graph = sparse.csr_array(given)
     if A.shape[0] != samples:
-        raise DataError(given.name, f"a graph of {A.shape[0]} samples for a matrix of {samples}", "build it anew")
+        raise DataError(where, f"a graph of {A.shape[0]} samples for a matrix of {samples}", "build it anew")
     if A.nnz and abs(A - A.T).max() > 1e-6 * A.max():
-        raise DataError(given.name, "the graph is not symmetric", "build it anew with 'mccgr graph'")
+        raise DataError(where, "the graph is not symmetric", "build it anew with 'mccgr graph'")
     return A
 
 
-def check_start(given: Loaded, k: int, shape: tuple[int, int]) -> Start:
-    """The factors in a file, if they can serve as the start for a matrix of this shape."""
-    require(given, "W", "H")
-    W, H = given.contents["W"], given.contents["H"]
+def check_start(W: Array, H: Array, k: int, shape: tuple[int, int], where: str) -> Start:
+    """Factors, if they can serve as the start for a matrix of this shape."""
     needed = (shape[0], k), (k, shape[1])
     if (W.shape, H.shape) != needed:
         what = f"W {W.shape} and H {H.shape} where {needed[0]} and {needed[1]} are needed"
-        raise DataError(given.name, what, "start from factors of this matrix with this k")
+        raise DataError(where, what, "start from factors of this matrix with this k")
     if W.max() == 0 or H.max() == 0:
-        raise DataError(given.name, "its factors are 0, from where no update moves", "start from something else")
+        raise DataError(where, "its factors are 0, from where no update moves", "start from something else")
     return W, H
 
 
@@ -189,7 +189,7 @@ def require(given: Loaded, *names: str) -> None:
 def factorize(
     X: Matrix | BlockSource,
     settings: Settings,
-    graph: sparse.csr_array[Any] | None = None,
+    graph: Graph | None = None,
     starts: Sequence[Start] | None = None,
     on_step: Callable[[Step], None] | None = None,
     resumed: Progress | None = None,
@@ -243,15 +243,21 @@ def cluster(given: Loaded, how: str, assign: str, k: int | None, restarts: int, 
         if how != "none":
             raise ParameterError("--normalize", f"{given.name} holds factors, not a matrix", "leave it out")
     k = k or samples.shape[1]
-    if k > samples.shape[0] and assign == "kmeans":
-        raise ParameterError("--k", f"{k} clusters for {samples.shape[0]} samples", "give fewer")
-    if assign == "max":
-        assignments = clustering.largest_coefficient(samples)
-    else:
-        assignments = clustering.kmeans(samples, k, restarts, seed)
+    assignments = assign_clusters(samples, k, assign, restarts, seed)
     carried = {name: contents[name] for name in FACTORS if name in contents}
     chosen = {"cluster_k": k, "cluster_assign": assign, "cluster_restarts": restarts, "cluster_seed": seed}
     return Contents("clusters", {"assignments": assignments, **carried, **names}, {**contents.attributes, **chosen})
+
+
+def assign_clusters(samples: Matrix, k: int, assign: str, restarts: int, seed: int) -> Array:
+    """The cluster of each sample, (n,)."""
+    check_clusters(k, assign, samples.shape[0])
+    return clustering.largest_coefficient(samples) if assign == "max" else clustering.kmeans(samples, k, restarts, seed)
+
+
+def check_clusters(k: int, assign: str, samples: int) -> None:
+    if k > samples and assign == "kmeans":
+        raise ParameterError("--k", f"{k} clusters for {samples} samples", "give fewer")
 
 
 def transform_matrix(factors: Loaded, matrix: Loaded) -> Contents:

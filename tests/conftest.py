@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 from hypothesis import settings
+from threadpoolctl import threadpool_limits
 
 from mccgr_cli.cli import main
 from mccgr_cli.container import Contents, encode
@@ -70,6 +71,13 @@ def refused(mccgr: Callable[..., Outcome]) -> Callable[..., str]:
         return lines[0]
 
     return run
+
+
+@pytest.fixture
+def one_thread() -> Iterator[None]:
+    """Tests share the machine: threads of small problems would wait for each other most of the time."""
+    with threadpool_limits(1):
+        yield
 
 
 def planted(n: int = 60, d: int = 24, k: int = 3, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:

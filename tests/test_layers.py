@@ -20,7 +20,8 @@ ROOT = PACKAGE.parent
 # From the top down: a module imports only from its own layer and those below it.
 LAYERS = (
     ("cli",),
-    ("checkpoints", "comparison", "estimate", "experiment", "exporting", "plots", "report"),
+    ("estimator",),
+    ("api", "checkpoints", "comparison", "estimate", "experiment", "exporting", "plots", "report"),
     ("provenance", "stages"),
     ("solver", "metrics"),
     ("axes", "clustering", "features", "graph", "initialize", "methods", "neighbours"),

@@ -7,13 +7,14 @@ from typing import Any
 import click
 
 from mccgr_cli.cli import options, types
+from mccgr_cli.settings import CLUSTER_RESTARTS
 
 
 @click.command()
 @options.matrix_input("FACTORS")
-@click.option("--k", type=types.Whole(min=1), metavar="N", help="Number of clusters.  [default: the components]")
+@click.option("--k", type=types.number("k"), metavar="N", help="Number of clusters.  [default: the components]")
 @options.assignment
-@options.kmeans_restarts("--restarts", 20)
+@options.kmeans_restarts("--restarts", CLUSTER_RESTARTS)
 @options.normalization("none")
 @options.seed
 @options.output

@@ -55,13 +55,11 @@ EVERYTHING = (*METHODS, *BASELINES)
     show_default=True,
     help="Random draws of classes for each --k.",
 )
-@options.sweep("--strength", Settings.strength, types.Number(min=0, max=1e30), "Weight of the graph (mccgr, grnmf).")
-@options.sweep("--alpha", None, types.Number(min=0, max=1e30), "The same in the paper's way, instead of --strength.")
-@options.sweep(
-    "--keep", Settings.keep, types.Number(min=0.01, max=1), "What the weights of features leave (mccgr, mcc)."
-)
-@options.sweep("--theta", None, types.Number(), "The same in the paper's way, instead of --keep.")
-@options.sweep("--neighbors", GraphSettings.neighbors, types.Whole(min=1), "Of each sample (mccgr, grnmf).")
+@options.sweep("--strength", Settings.strength, types.number("strength"), "Weight of the graph (mccgr, grnmf).")
+@options.sweep("--alpha", None, types.number("alpha"), "The same in the paper's way, instead of --strength.")
+@options.sweep("--keep", Settings.keep, types.number("keep"), "What the weights of features leave (mccgr, mcc).")
+@options.sweep("--theta", None, types.number("theta"), "The same in the paper's way, instead of --keep.")
+@options.sweep("--neighbors", GraphSettings.neighbors, types.number("neighbors"), "Of each sample (mccgr, grnmf).")
 @options.sweep("--weight", GraphSettings.weight, click.Choice(WEIGHTS), "Of an edge (mccgr, grnmf).")
 @options.sweep("--normalize", NORMALIZATION, click.Choice(NORMALIZATIONS), "What to do to the rows first.")
 @options.start(files=False)

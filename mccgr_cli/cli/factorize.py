@@ -55,8 +55,7 @@ def command(**given: Any) -> None:
     from mccgr_cli import stages
     from mccgr_cli.cli.job import Job
     from mccgr_cli.graph import examine
-    from mccgr_cli.methods import METHODS
-    from mccgr_cli.solver import uses_graph
+    from mccgr_cli.solver import check_solver, uses_graph
 
     given = options.told_once(given)
     settings, graph_settings = options.chosen(Settings, given), options.chosen(GraphSettings, given)
@@ -65,9 +64,7 @@ def command(**given: Any) -> None:
         raise ParameterError("--init", f"{settings.init} is none of {', '.join(INITS)} and no file", "check its name")
     if from_file and settings.restarts > 1:
         raise ParameterError("--restarts", f"every start from {settings.init} would be the same", "leave it out")
-    if METHODS[settings.method].own_update is not None and settings.solver != Settings.solver:
-        what = f"{settings.method} has an update of its own, and takes no {settings.solver} steps"
-        raise ParameterError("--solver", what, "leave it out")
+    check_solver(settings)
     job = Job(given, "factors")
     keeper = keeper_of(job)
     builds_graph = uses_graph(settings) and given["graph_file"] is None
@@ -75,11 +72,15 @@ def command(**given: Any) -> None:
         job.expect(X.dtype.itemsize * settings.k * (X.shape[0] + X.shape[1]))
         starts = graph = None
         if from_file and given["resume"] is None:
-            starts = [stages.check_start(job.load(settings.init, ("factors", "clusters")), settings.k, X.shape)]
+            file = job.load(settings.init, ("factors", "clusters"))
+            stages.require(file, "W", "H")
+            starts = [stages.check_start(file.contents["W"], file.contents["H"], settings.k, X.shape, file.name)]
         if given["graph_file"] is not None and given["resume"] is None:
-            graph = job.load(given["graph_file"], ("graph",))
-            for note in doubts(graph.contents.attributes, given, uses_graph(settings)):
+            file = job.load(given["graph_file"], ("graph",))
+            for note in doubts(file.contents.attributes, given, uses_graph(settings)):
                 job.reporter.note(note)
+            if uses_graph(settings):
+                graph = stages.check_graph(file.contents["A"], X.shape[0], file.name)
         kept = keeper.take_up(settings, X) if keeper is not None else None
         if kept is None:
             tell_what_it_takes(job, X, settings, graph_settings if builds_graph else None)
@@ -144,19 +145,15 @@ def doubts(graph: dict[str, Any], given: dict[str, Any], used: bool) -> Iterator
 
 
 def describe(factors: Factors, settings: Settings) -> str:
+    from mccgr_cli.solver import shortfall
+
     last = {name: values[-1] for name, values in factors.history.items()}
     parts = [
         f"objective {last['objective']:.6g} (data {last['data']:.6g}, graph {last['graph']:.6g})",
         f"{factors.iterations} iterations in {last['seconds']:.2f} s",
     ]
+    parts.append(shortfall(factors, settings) or "converged")
     silenced = int((factors.rho < SILENCED).sum())
-    if factors.converged:
-        parts.append("converged")
-    elif silenced == len(factors.rho):
-        by_errors = "--keep" if settings.theta is None else "--theta"
-        parts.append(f"nothing was fitted: raise {by_errors if isinstance(settings.bandwidth, str) else '--bandwidth'}")
-    else:
-        parts.append(f"not converged after --iterations {settings.iterations}")
     if silenced:
         parts.append(f"{silenced} of {len(factors.rho)} features silenced")
     return "factors: " + ", ".join(parts)

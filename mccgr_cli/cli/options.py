@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from mccgr_cli.cli.types import FILE, Bandwidth, Bytes, Number, Scheduler, Several, Whole
+from mccgr_cli.cli.types import FILE, Bandwidth, Bytes, Number, Scheduler, Several, Whole, number
 from mccgr_cli.errors import ParameterError
 from mccgr_cli.settings import (
+    ALTERNATIVES,
     ASSIGNMENTS,
     BANDWIDTHS,
     GRAPH_FEATURES,
@@ -160,7 +161,7 @@ course = stack(
     ),
     click.option(
         "--iterations",
-        type=Whole(min=0),
+        type=number("iterations"),
         metavar="N",
         default=Settings.iterations,
         show_default=True,
@@ -168,7 +169,7 @@ course = stack(
     ),
     click.option(
         "--tolerance",
-        type=Number(min=0, max=1),
+        type=number("tolerance"),
         metavar="NUMBER",
         default=Settings.tolerance,
         show_default=True,
@@ -176,7 +177,7 @@ course = stack(
     ),
     click.option(
         "--restarts",
-        type=Whole(min=1),
+        type=number("restarts"),
         metavar="N",
         default=Settings.restarts,
         show_default=True,
@@ -184,7 +185,7 @@ course = stack(
     ),
     click.option(
         "--ridge",
-        type=Number(min=1e-15, max=1e15),
+        type=number("ridge"),
         metavar="NUMBER",
         default=Settings.ridge,
         show_default=True,
@@ -193,7 +194,7 @@ course = stack(
 )
 
 solver = stack(
-    click.option("--k", type=Whole(min=1), metavar="N", required=True, help="Number of components."),
+    click.option("--k", type=number("k"), metavar="N", required=True, help="Number of components."),
     click.option(
         "--method",
         type=click.Choice(METHODS),
@@ -204,7 +205,7 @@ solver = stack(
     ),
     click.option(
         "--strength",
-        type=Number(min=0, max=1e30),
+        type=number("strength"),
         metavar="NUMBER",
         default=Settings.strength,
         show_default=True,
@@ -212,13 +213,13 @@ solver = stack(
     ),
     click.option(
         "--alpha",
-        type=Number(min=0, max=1e30),
+        type=number("alpha"),
         metavar="NUMBER",
         help="The same in the paper's way, against the squares of the data; instead of --strength.",
     ),
     click.option(
         "--keep",
-        type=Number(min=0.01, max=1),
+        type=number("keep"),
         metavar="SHARE",
         default=Settings.keep,
         show_default=True,
@@ -227,7 +228,7 @@ solver = stack(
     ),
     click.option(
         "--theta",
-        type=Number(),
+        type=number("theta"),
         metavar="NUMBER",
         help="The same in the paper's way, as the width of the kernel in mean errors; instead of --keep.",
     ),
@@ -259,13 +260,13 @@ graph_search = stack(
     ),
     click.option(
         "--heat-width",
-        type=Number(),
+        type=number("heat_width"),
         metavar="T",
         help="The t of --weight heat.  [default: the mean distance between samples]",
     ),
     click.option(
         "--axes",
-        type=Whole(min=0, max=10_000),
+        type=number("axes"),
         metavar="N",
         default=GraphSettings.axes,
         show_default="50, or 4 for each component if those are more",
@@ -276,7 +277,7 @@ graph_search = stack(
 graph = stack(
     click.option(
         "--neighbors",
-        type=Whole(min=1),
+        type=number("neighbors"),
         metavar="N",
         default=GraphSettings.neighbors,
         show_default=True,
@@ -380,7 +381,7 @@ def kmeans_restarts(name: str, default: int) -> Callable[[Function], Function]:
 
 seed = click.option(
     "--seed",
-    type=Whole(min=0, max=2**32 - 1),
+    type=number("seed"),
     metavar="N",
     default=Settings.seed,
     show_default=True,
@@ -426,10 +427,6 @@ def chosen_format(output: str | None, asked: str | None, formats: Sequence[str])
     if asked not in (None, suffix):
         raise ParameterError("--format", f"{asked}, and the output ends in .{suffix}", "leave it out")
     return suffix
-
-
-# Two ways to say the same: the paper's, in the units of the data, and one without units.
-ALTERNATIVES = (("alpha", "strength"), ("theta", "keep"))
 
 
 def told_once(given: dict[str, Any]) -> dict[str, Any]:

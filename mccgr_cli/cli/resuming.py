@@ -122,7 +122,7 @@ class Keeper:
             raise OutputError(str(self.path), what, "give those, name another file, or give --overwrite")
         if ("A" in found.contents) != uses_graph(settings):
             raise damaged(found)
-        A = check_graph(found, X.shape[0]) if "A" in found.contents else None
+        A = check_graph(found.contents["A"], X.shape[0], found.name) if "A" in found.contents else None
         progress = read_progress(found, settings, X)
         self.tell(where_in(progress))
         self.job.reporter.note(f"going on{where_in(progress)}")

@@ -14,7 +14,7 @@ from mccgr_cli.cli import extract, options, report, types
 from mccgr_cli.cli.evaluate import labels_option
 from mccgr_cli.cli.retyping import COMMAND_LINE, TYPED, Retypable, Typed, arguments
 from mccgr_cli.errors import OutputError, ParameterError
-from mccgr_cli.settings import Description
+from mccgr_cli.settings import CLUSTER_RESTARTS, Description
 
 if TYPE_CHECKING:
     from mccgr_cli.cli.progress import Staging
@@ -55,7 +55,7 @@ class Stage:
 @click.option("--strict", is_flag=True, help="Fail if any picture cannot be used.")
 @extract.max_pixels("Leave out pictures with more, without decoding them.")
 @options.assignment
-@options.kmeans_restarts("--cluster-restarts", 20)
+@options.kmeans_restarts("--cluster-restarts", CLUSTER_RESTARTS)
 @labels_option("SOURCE", "without them, there are no scores")
 @report.appearance
 @options.output_format("table", "json", "csv")

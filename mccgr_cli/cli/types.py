@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from mccgr_cli.errors import ParameterError
-from mccgr_cli.settings import BANDWIDTHS
+from mccgr_cli.settings import BANDWIDTHS, NUMBERS, Bounds
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
@@ -24,7 +24,7 @@ class Number(click.FloatRange):
 
     name = "number"
 
-    def __init__(self, min: float = 1e-100, max: float = 1e100) -> None:
+    def __init__(self, min: float = Bounds.least, max: float = Bounds.most) -> None:
         super().__init__(min=min, max=max)
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
@@ -38,6 +38,14 @@ class Whole(click.IntRange):
     """A whole number within bounds."""
 
     name = "whole number"
+
+
+def number(name: str) -> Number | Whole:
+    """What the option of this name takes."""
+    bounds = NUMBERS[name]
+    if not bounds.whole:
+        return Number(bounds.least, bounds.most)
+    return Whole(int(bounds.least), None if bounds.most == math.inf else int(bounds.most))
 
 
 MOST_NUMBERS = 100
@@ -155,7 +163,7 @@ class Bandwidth(click.ParamType):  # type: ignore[type-arg]
         if value in BANDWIDTHS:
             return value
         try:
-            return Number().convert(value, param, ctx)
+            return number("bandwidth").convert(value, param, ctx)
         except click.BadParameter as fault:
             self.fail(f"none of {', '.join(BANDWIDTHS)}, and {fault.message}", param, ctx)
 

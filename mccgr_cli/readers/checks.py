@@ -120,17 +120,21 @@ def cell_value(cell: Any, where: str) -> Any:
 # Values
 
 
-def check_values(source: MemoryBlocks | FileBlocks, where: str) -> float:
-    """Refuse what NMF cannot factorize; the largest value. Copies nothing if all is well."""
+def check_values(source: MemoryBlocks | FileBlocks, where: str, some: bool = True) -> float:
+    """Refuse what NMF cannot factorize; the largest value. Copies nothing if all is well.
+
+    ``some`` values must be above 0: there is nothing to learn from zeros, though they have coefficients.
+    """
     n, d = source.shape
     if n == 0 or d == 0:
         raise DataError(where, f"empty matrix ({n} x {d})", "NMF needs samples and features")
     least, largest = np.transpose([found for _, found in source.map(extremes)])
     if not (least.min() >= 0 and largest.max() < np.inf):  # also true of NaN
         raise value_fault(source, where)
-    if largest.max() == 0:
+    if largest.max() > 0:
+        check_scale(float(largest.max()), source.dtype, where)
+    elif some:
         raise DataError(where, "all values are zero", "there is nothing to factorize")
-    check_scale(float(largest.max()), source.dtype, where)
     return float(largest.max())
 
 

@@ -1,0 +1,338 @@
+"""The method as an estimator of scikit-learn."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from numbers import Integral
+from typing import Any, Self
+
+import numpy as np
+from scipy import sparse
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.metrics import pairwise_distances_argmin
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from mccgr_cli import clustering, stages
+from mccgr_cli.api import as_arguments, as_matrix, check, chosen, in_python, prepare, run
+from mccgr_cli.blocks import Array, Matrix, moments
+from mccgr_cli.errors import ArgumentError
+from mccgr_cli.outofcore import blocks_of
+from mccgr_cli.settings import ALTERNATIVES, CLUSTER_RESTARTS, NORMALIZATION, PRESETS, SILENCED, GraphSettings, Settings
+from mccgr_cli.solver import Step, shortfall, squared_errors, transform
+
+# Options that scikit-learn has names of its own for.
+PARAMETERS = {
+    "k": "n_components",
+    "iterations": "max_iter",
+    "tolerance": "tol",
+    "restarts": "n_init",
+    "seed": "random_state",
+    "neighbors": "n_neighbors",
+}
+OF_CLUSTERS = {"k": "n_clusters", "restarts": "kmeans_n_init", "assign": "assign_labels"}
+FEW = 8  # components, if nothing is said
+FOLDS = 5  # of the features: each is foretold from the other four
+
+
+class MCCGR(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
+    """X ~ WH, robust against noisy features, with neighbours kept together; and clusters of the samples.
+
+    Parameters
+    ----------
+    n_components : int, default=None
+        Components, the k of ``mccgr factorize``. None: ``n_clusters``, or 8 if that is None too, but no more than X has
+        room for, min(n_samples, n_features).
+    method : {"mccgr", "mcc", "grnmf", "l2", "kl", "gdcls", "pg"}, default="mccgr"
+        Correntropy and graph; correntropy; squared error and graph; squared error; Kullback-Leibler; constrained least
+        squares; projected gradients.
+    strength : float, default=100.0
+        Weight of the graph: at 1 it pulls at a sample about as much as the data do.
+    alpha : float, default=None
+        The same in the paper's way, against the squares of the data. If given, ``strength`` is not used.
+    keep : float, default=0.5
+        Share of what the factors explain that the weights of the features leave: the smaller, the more are silenced.
+    theta : float, default=None
+        The same in the paper's way, as the width of the kernel in mean errors. If given, ``keep`` is not used.
+    bandwidth : {"adaptive", "settle"} or float, default="adaptive"
+        Whether the width of the kernel follows the errors throughout, until it has settled, or is given.
+    solver : {"multiplicative", "coordinate"}, default="multiplicative"
+        How mccgr, mcc, grnmf and l2 are minimized.
+    init : {"graph", "nndsvd", "random"}, default="graph"
+        Where to start: the parts that the graph falls into (without a graph: nndsvd), singular vectors, random numbers.
+    n_init : int, default=1
+        Start so many times and keep the factors with the lowest objective.
+    max_iter : int, default=200
+    tol : float, default=1e-3
+        Stop when the objective changes relatively by less, three times in a row.
+    ridge : float, default=1e-3
+        Regularisation of gdcls, relative to the size of the basis.
+    normalize : {"hellinger", "none", "l1", "l2", "sqrt"}, default="hellinger"
+        What is done to each row before all else, in ``fit`` and in all other methods: unit sum (l1), unit length (l2),
+        the square root of every value (sqrt), after l1 (hellinger). Sees one row at a time, so nothing leaks in a
+        cross-validation.
+    n_neighbors, weight, symmetry, metric, heat_width, axes, search, graph_features
+        Of the graph, as the options of ``mccgr factorize`` have it.
+    n_clusters : int, default=None
+        Of ``labels_``. None: as many as components.
+    assign_labels : {"kmeans", "max"}, default="kmeans"
+        By k-means on the coefficients, or to the component with the largest one.
+    kmeans_n_init : int, default=20
+        Run k-means so many times and keep the tightest clusters.
+    on_step : callable, default=None
+        Called with a :class:`mccgr_cli.Step` after every iteration.
+    random_state : int, RandomState instance or None, default=0
+        An int is the ``--seed`` of the command line: the same one gives the same result. Unlike elsewhere in
+        scikit-learn it is the default; None draws from numpy's global numbers, and a RandomState moves on.
+
+    Attributes
+    ----------
+    components_ : ndarray of shape (n_components_, n_features_in_)
+        The basis H.
+    embedding_ : ndarray of shape (n_samples, n_components_)
+        The coefficients W of the samples that were fitted, found together with H and drawn towards neighbours.
+    labels_ : ndarray of shape (n_samples,)
+        Clusters of ``embedding_``, as ``mccgr cluster`` finds them.
+    cluster_centers_ : ndarray of shape (n_clusters, n_components_)
+        Of the samples in each cluster, the mean of what ``transform`` makes of them.
+    feature_weights_ : ndarray of shape (n_features_in_,)
+        The weight rho of each feature, from 0 (silenced) to 1.
+    graph_ : csr_array of shape (n_samples, n_samples) or None
+        The weighted adjacency of the samples, if the method uses one.
+    alpha_ : float
+        The weight of the graph in the paper's units, 0 without one.
+    n_components_, n_features_in_, n_iter_ : int
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        If X had names that are all strings.
+    converged_ : bool
+        Whether ``tol`` was reached. To stop at ``max_iter`` is in order, and does no harm to clusters: it is not warned
+        of. A ConvergenceWarning says that all features were silenced, so that nothing was fitted.
+    history_ : dict of str to ndarray
+        objective, data, graph, sigma and seconds, at the start and after every iteration.
+    reconstruction_err_ : float
+        The Frobenius norm of X - ``embedding_`` @ ``components_``, of normalized rows.
+
+    Notes
+    -----
+    ``transform`` finds the coefficients that fit a sample best on the learnt basis. The graph, which only the samples
+    of a fit have, plays no part, so that what becomes of a sample does not depend on the company it comes in; and
+    ``fit_transform(X)`` is ``fit(X).transform(X)``, so that what follows in a pipeline is trained on the same kind of
+    coefficients as it is later given. W as the method itself leaves it, smoothed along the graph, is ``embedding_``;
+    clusters are better found from that, as ``labels_`` and ``fit_predict`` do.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mccgr_cli import MCCGR
+    >>> X = np.kron(np.eye(2), np.ones((6, 3))) + np.random.default_rng(0).random((12, 6)) / 10
+    >>> MCCGR(n_components=2).fit_predict(X).tolist() in ([0] * 6 + [1] * 6, [1] * 6 + [0] * 6)
+    True
+    """
+
+    components_: Array
+    embedding_: Array
+    labels_: Array
+    cluster_centers_: Array
+    feature_weights_: Array
+    graph_: stages.Graph | None
+    alpha_: float
+    n_components_: int
+    n_features_in_: int
+    n_iter_: int
+    feature_names_in_: Array
+    converged_: bool
+    history_: dict[str, Array]
+    reconstruction_err_: float
+
+    def __init__(
+        self,
+        n_components: int | None = None,
+        *,
+        method: str = Settings.method,
+        strength: float = Settings.strength,
+        alpha: float | None = Settings.alpha,
+        keep: float = Settings.keep,
+        theta: float | None = Settings.theta,
+        bandwidth: str | float = Settings.bandwidth,
+        solver: str = Settings.solver,
+        init: str = Settings.init,
+        n_init: int = Settings.restarts,
+        max_iter: int = Settings.iterations,
+        tol: float = Settings.tolerance,
+        ridge: float = Settings.ridge,
+        normalize: str = NORMALIZATION,
+        n_neighbors: int = GraphSettings.neighbors,
+        weight: str = GraphSettings.weight,
+        symmetry: str = GraphSettings.symmetry,
+        metric: str | None = GraphSettings.metric,
+        heat_width: float | None = GraphSettings.heat_width,
+        axes: int | None = GraphSettings.axes,
+        search: str = GraphSettings.search,
+        graph_features: str = GraphSettings.graph_features,
+        n_clusters: int | None = None,
+        assign_labels: str = "kmeans",
+        kmeans_n_init: int = CLUSTER_RESTARTS,
+        on_step: Callable[[Step], None] | None = None,
+        random_state: int | np.random.RandomState | None = Settings.seed,
+    ) -> None:
+        self.n_components = n_components
+        self.method = method
+        self.strength = strength
+        self.alpha = alpha
+        self.keep = keep
+        self.theta = theta
+        self.bandwidth = bandwidth
+        self.solver = solver
+        self.init = init
+        self.n_init = n_init
+        self.max_iter = max_iter
+        self.tol = tol
+        self.ridge = ridge
+        self.normalize = normalize
+        self.n_neighbors = n_neighbors
+        self.weight = weight
+        self.symmetry = symmetry
+        self.metric = metric
+        self.heat_width = heat_width
+        self.axes = axes
+        self.search = search
+        self.graph_features = graph_features
+        self.n_clusters = n_clusters
+        self.assign_labels = assign_labels
+        self.kmeans_n_init = kmeans_n_init
+        self.on_step = on_step
+        self.random_state = random_state
+
+    @classmethod
+    def from_preset(cls, name: str, **given: Any) -> Self:
+        """With other defaults, as ``mccgr factorize --preset`` has them: ``MCCGR.from_preset("paper", tol=1e-4)``."""
+        if name not in PRESETS:
+            raise ArgumentError("name", f"{name!r} is no preset", f"choose one of {', '.join(PRESETS)}")
+        preset = {PARAMETERS.get(option, option): value for option, value in PRESETS[name].items()}
+        for in_units, without in ALTERNATIVES:
+            if without in given:
+                preset.pop(in_units, None)
+        return cls(**{**preset, **given})
+
+    def fit(self, X: Any, y: Any = None, *, graph: Any = None) -> Self:
+        """Learn the basis and the weights of the features, and cluster the samples.
+
+        X (n_samples, n_features) is dense or sparse, non-negative, and stays as it is. ``graph``, an adjacency
+        (n_samples, n_samples), is taken instead of building one.
+        """
+        X = self._checked(X, fitting=True)
+        with as_arguments(OF_CLUSTERS):
+            clusters, assign = check("k", self.n_clusters, None), check("assign", self.assign_labels)
+            restarts = check("restarts", self.kmeans_n_init)
+            stages.check_clusters(clusters or 1, assign, X.shape[0])
+        with as_arguments(PARAMETERS):
+            settings, graph_settings = self._settings(X.shape)
+            if assign == "max" and clusters not in (None, settings.k):
+                raise ArgumentError("n_clusters", f"the {settings.k} components are the clusters", "leave it out")
+            rows = prepare(X, check("normalize", self.normalize))
+            factors, self.graph_ = run(rows, settings, graph_settings, graph, None, self.on_step)
+        self.labels_ = stages.assign_clusters(factors.W, clusters or settings.k, assign, restarts, settings.seed)
+        self.embedding_, self.components_, self.feature_weights_ = factors.W, factors.H, factors.rho
+        self.n_components_, self.n_iter_, self.alpha_ = settings.k, factors.iterations, factors.alpha
+        self.converged_, self.history_ = factors.converged, factors.history
+        seen = self._coefficients(rows)  # as those of new samples will be
+        self.cluster_centers_ = np.array(
+            [seen[self.labels_ == label].mean(axis=0) for label in np.unique(self.labels_)]
+        )
+        self.reconstruction_err_ = float(np.sqrt(squared_errors(blocks_of(rows), factors.W, factors.H).sum()))
+        if factors.rho.max() < SILENCED:
+            missing = in_python(shortfall(factors, settings) or "", PARAMETERS)
+            warnings.warn(f"MCCGR: {missing}", ConvergenceWarning, stacklevel=2)
+        return self
+
+    def fit_predict(self, X: Any, y: Any = None, **fit_params: Any) -> Array:
+        """``labels_`` of these samples."""
+        return self.fit(X, **fit_params).labels_
+
+    def transform(self, X: Any) -> Array:
+        """Coefficients (n_samples, n_components_) of any samples on the learnt basis, as of ``mccgr transform``."""
+        check_is_fitted(self)
+        return self._coefficients(self._rows(X))
+
+    def inverse_transform(self, X: Any) -> Array:
+        """Coefficients (n_samples, n_components_) back to features: rows as they are after normalization.
+
+        What normalization took away, the size of a row, is not in the coefficients and does not come back.
+        """
+        check_is_fitted(self)
+        W = X.toarray() if sparse.issparse(X) else np.asarray(X)
+        if W.ndim != 2 or W.shape[1] != self.n_components_:
+            raise ArgumentError("X", f"shape {W.shape}", f"coefficients have {self.n_components_} columns")
+        restored: Array = W @ self.components_
+        return restored
+
+    def predict(self, X: Any) -> Array:
+        """The cluster of any samples, by their coefficients (see ``transform``).
+
+        By k-means: the cluster with the nearest of ``cluster_centers_``; by "max": the largest coefficient. The graph
+        plays no part, so that samples which were fitted may be put elsewhere than by ``labels_``.
+        """
+        W = self.transform(X)
+        if self.assign_labels == "max":
+            return clustering.largest_coefficient(W)
+        assigned: Array = np.unique(self.labels_)[pairwise_distances_argmin(W, self.cluster_centers_)]
+        return assigned
+
+    def score(self, X: Any, y: Any = None) -> float:
+        """How well features of these samples are foretold from their other features: 1 - |X - Y|^2 / |X|^2, at most 1.
+
+        A fifth of the features at a time is hidden, and Y there is what the basis makes of the coefficients that fit
+        the others best (bi-cross-validation; A. B. Owen, P. O. Perry: Annals of Applied Statistics 3(2), 2009). So more
+        components score higher only as long as they find what samples share. All features count alike, and rows as
+        they are after normalization: scores do not compare one ``normalize`` with another.
+        """
+        check_is_fitted(self)
+        rows = self._rows(X, some=True)
+        order = np.random.default_rng(0).permutation(rows.shape[1])
+        if len(order) == 1:
+            return 0.0  # there is no other feature
+        missed = 0.0
+        for hidden in np.array_split(order, min(FOLDS, len(order))):
+            seen = np.setdiff1d(order, hidden)
+            W = self._coefficients(rows[:, seen], seen)
+            missed += squared_errors(blocks_of(rows[:, hidden]), W, self.components_[:, hidden]).sum()
+        return float(1 - missed / moments(blocks_of(rows)).squares.sum())
+
+    def _settings(self, shape: tuple[int, int]) -> tuple[Settings, GraphSettings]:
+        """As the command line has them."""
+        given = self.get_params(deep=False)
+        given |= {option: given[parameter] for option, parameter in PARAMETERS.items()}
+        if given["k"] is None:
+            given["k"] = min(*shape, self.n_clusters or FEW)
+        if not isinstance(self.random_state, Integral):
+            given["seed"] = check_random_state(self.random_state).randint(np.iinfo(np.int32).max)
+        return chosen(Settings, given), chosen(GraphSettings, given)
+
+    def _checked(self, X: Any, fitting: bool, some: bool = True) -> Matrix:
+        X = validate_data(self, X, reset=fitting, accept_sparse="csr", dtype=(np.float64, np.float32), order="C")
+        values = X.data if sparse.issparse(X) else X
+        where = "Negative values in data passed to MCCGR" if values.min(initial=0) < 0 else "X"
+        with as_arguments():
+            return as_matrix(X, where, some)
+
+    def _rows(self, X: Any, some: bool = False) -> Matrix:
+        """New samples, as those were that were fitted."""
+        return prepare(self._checked(X, fitting=False, some=some), self.normalize)
+
+    def _coefficients(self, rows: Matrix, features: Any = slice(None)) -> Array:
+        return transform(blocks_of(rows), self.components_[:, features], self.feature_weights_[features], self.method)
+
+    @property
+    def _n_features_out(self) -> int:
+        return self.n_components_
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        # A clusterer, though no ClusterMixin: scikit-learn tests those with negative values, whatever they take.
+        tags.estimator_type = "clusterer"
+        tags.input_tags.positive_only = True
+        tags.input_tags.sparse = True
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags
