@@ -66,9 +66,9 @@ def gather(
         datasets |= named
     if graph is not None:
         check_fit(graph, given, note)
-        datasets["A"] = check_graph(graph, length(given.contents, "n") or 0)
+        datasets["A"] = check_graph(graph.contents["A"], length(given.contents, "n") or 0, graph.name)
     elif given.contents.kind == "graph":
-        datasets["A"] = check_graph(given, given.contents["A"].shape[0])
+        datasets["A"] = check_graph(given.contents["A"], given.contents["A"].shape[0], given.name)
     return Export(replace(given.contents, datasets=datasets, provenance=provenance), given.name, note)
 
 
