@@ -91,8 +91,12 @@ def test_the_stages_are_those_of_the_other_commands(run, mccgr, X_file, tmp_path
         for name in ("cluster_restarts", "cluster_seed", "normalize", "theta"):
             assert ours.attrs[name] == theirs.attrs[name]
         provenance = json.loads(ours.attrs["provenance"])
-    assert provenance["command_line"].startswith("mccgr cluster --restarts=3 --seed=7")
-    assert "mccgr factorize --preset=paper" in json.dumps(provenance["inputs"])
+    out = tmp_path / "out"
+    line = f"mccgr cluster {out / 'factors.h5'} --restarts 3 --seed 7 -o {out / 'clusters.h5'}"
+    assert provenance["command_line"] == line
+    (before,) = provenance["inputs"]
+    line = f"mccgr factorize {X_file} --preset paper --k 3 --normalize l2 --seed 7 -o {out / 'factors.h5'}"
+    assert before["provenance"]["command_line"] == line
 
 
 def test_files_that_no_run_made_are_not_replaced(run, refused, X_file, tmp_path):

@@ -32,9 +32,9 @@ class Retypable(click.Command):
         return typed
 
 
-def arguments(command: click.Command, typed: Mapping[str, Any]) -> list[str]:
-    """The command line that says this."""
-    options, files = [], ["--"]
+def arguments(command: click.Command, typed: Mapping[str, Any], for_people: bool = False) -> list[str]:
+    """The command line that says this: whatever names begin with, or as people would type it."""
+    options, files = list[str](), list[str]()
     for parameter in command.params:
         value = typed.get(str(parameter.name))
         if value is None:
@@ -43,9 +43,11 @@ def arguments(command: click.Command, typed: Mapping[str, Any]) -> list[str]:
             files.append(str(value))
         elif value is True:
             options.append(parameter.opts[-1])
+        elif for_people:
+            options += [parameter.opts[0], str(value)]
         else:
             options.append(f"{parameter.opts[-1]}={value}")
-    return [*options, *files]
+    return [*files, *options] if for_people else [*options, "--", *files]
 
 
 def can_be_typed(parameter: click.Parameter, value: Any) -> bool:

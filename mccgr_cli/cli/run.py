@@ -253,9 +253,9 @@ def call(stage: Stage, output: Path | None = None) -> None:
     typed["source"] = stage.source
     if output is not None:
         typed |= {"output": str(output), "overwrite": True}
-    words = arguments(called, typed)
-    with called.make_context(stage.command, list(words), parent=root) as context:
-        context.meta[COMMAND_LINE] = ["mccgr", stage.command, *words]
+    with called.make_context(stage.command, arguments(called, typed), parent=root) as context:
+        lasting = {name: value for name, value in typed.items() if name not in options.MANNERS or name == "output"}
+        context.meta[COMMAND_LINE] = ["mccgr", stage.command, *arguments(called, lasting, for_people=True)]
         called.invoke(context)
 
 
