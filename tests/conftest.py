@@ -74,8 +74,11 @@ def refused(mccgr: Callable[..., Outcome]) -> Callable[..., str]:
 
 
 @pytest.fixture
-def one_thread() -> Iterator[None]:
+def one_thread(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Tests share the machine: threads of small problems would wait for each other most of the time."""
+    import sklearn.cluster  # noqa: F401 (what is loaded later has as many threads as it likes)
+
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
     with threadpool_limits(1):
         yield
 
