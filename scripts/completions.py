@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from click.shell_completion import ShellComplete, get_completion_class
+from click.shell_completion import get_completion_class
 
 from mccgr_cli.cli import main as group
 
@@ -17,6 +17,8 @@ def files() -> dict[str, str]:
 def source(shell: str) -> str:
     kind = get_completion_class(shell)
     assert kind is not None
-    # not that of the class itself, which for bash looks whether there is one
-    text = ShellComplete.source(kind(group, {}, "mccgr", "_MCCGR_COMPLETE"))
+    asker = kind(group, {}, "mccgr", "_MCCGR_COMPLETE")
+    # zsh keeps a function that has the name of its file; with another, as click has it, the second try is lost
+    called = {"complete_func": SHELLS[shell]} if shell == "zsh" else {}
+    text = asker.source_template % {**asker.source_vars(), **called}
     return "\n".join(line.rstrip() for line in text.strip().splitlines()) + "\n"

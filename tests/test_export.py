@@ -248,7 +248,7 @@ def read_h5ad(path: Path) -> Any:
 def test_anndata_reads_all_of_it(mccgr, tmp_path, file, datasets, is_sparse):
     X = sparse_matrix() if is_sparse else sparse_matrix().toarray()
     stored(tmp_path / "X.h5", "matrix", {"X": X, "sample_names": datasets["sample_names"]})
-    stored(tmp_path / "g.h5", "graph", {"A": ring(12)}, neighbors=2)
+    stored(tmp_path / "g.h5", "graph", {"A": ring(12)}, neighbors=7)
     given = ("--matrix", tmp_path / "X.h5", "--graph", tmp_path / "g.h5")
     assert mccgr("export", file, *given, "-o", tmp_path / "out.h5ad").status == 0
     read = read_h5ad(tmp_path / "out.h5ad")
@@ -265,6 +265,7 @@ def test_anndata_reads_all_of_it(mccgr, tmp_path, file, datasets, is_sparse):
     assert same(read.varm["mccgr"], datasets["H"].T)
     assert same(read.obsp["connectivities"].toarray(), ring(12).toarray())
     assert read.uns["neighbors"]["connectivities_key"] == "connectivities"
+    assert read.uns["neighbors"]["params"]["n_neighbors"] == 7
     ours = read.uns["mccgr"]
     assert same(ours["history"]["objective"], datasets["history/objective"])
     assert (ours["parameters"]["k"], ours["parameters"]["method"]) == (3, "mccgr")
@@ -287,7 +288,8 @@ def test_anndata_reads_one_sample_without_labels_names_or_matrix(mccgr, tmp_path
 def test_anndata_reads_a_graph_and_a_matrix_alone(mccgr, tmp_path, X_file):
     path = stored(tmp_path / "g.h5", "graph", {"A": ring(5)})
     assert mccgr("export", path, "-o", tmp_path / "g.h5ad").status == 0
-    assert read_h5ad(tmp_path / "g.h5ad").shape == (5, 0)
+    graph = read_h5ad(tmp_path / "g.h5ad")
+    assert (graph.shape, graph.uns["neighbors"]["params"]["n_neighbors"]) == ((5, 0), 2)
     assert mccgr("export", X_file, "-o", tmp_path / "X.h5ad").status == 0
     read, ours = load(str(tmp_path / "X.h5ad"), label_key="label").contents, load(str(X_file)).contents
     assert same(read["X"], ours["X"])

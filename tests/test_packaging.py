@@ -66,6 +66,13 @@ def test_sources_hold_what_tests_need(built):
     assert not [name for name in names if name.startswith((".venv", ".git/", ".ci")) or name.endswith(".pyc")]
 
 
+def test_zsh_keeps_the_function_of_its_file():
+    name = completions.SHELLS["zsh"]
+    text = (ROOT / "completions" / name).read_text()
+    assert text.startswith("#compdef mccgr\n")
+    assert f"\n{name}() {{\n" in text
+
+
 @pytest.mark.slow
 @pytest.mark.skipif(shutil.which("bash") is None, reason="no bash here")
 def test_bash_completes_commands_and_options():

@@ -22,6 +22,7 @@ class Export:
     contents: Contents
     where: str  # for messages
     note: Note  # is told what the user should know
+    neighbors: int = 0  # that the graph joins a sample to
 
     def provenance(self) -> str:
         return json.dumps(self.contents.provenance, sort_keys=True)
@@ -64,12 +65,16 @@ def gather(
         if "labels" in datasets:  # by its own numbers
             named.pop("label_names", None)
         datasets |= named
+    neighbors = 0
     if graph is not None:
         check_fit(graph, given, note)
-        datasets["A"] = check_graph(graph.contents["A"], length(given.contents, "n") or 0, graph.name)
     elif given.contents.kind == "graph":
-        datasets["A"] = check_graph(given.contents["A"], given.contents["A"].shape[0], given.name)
-    return Export(replace(given.contents, datasets=datasets, provenance=provenance), given.name, note)
+        graph = given
+    if graph is not None:
+        A = datasets["A"] = check_graph(graph.contents["A"], length(given.contents, "n") or 0, graph.name)
+        stated = graph.contents.attributes.get("neighbors")
+        neighbors = stated if isinstance(stated, int) else round(A.nnz / A.shape[0])
+    return Export(replace(given.contents, datasets=datasets, provenance=provenance), given.name, note, neighbors)
 
 
 def check_fit(other: Loaded, given: Loaded, note: Note) -> None:

@@ -80,8 +80,8 @@ def parts(export: Export) -> dict[str, Any]:
         "mccgr": {**others(contents, PLACED), "parameters": known, "provenance": export.provenance()},
     }
     if "A" in contents:  # where scanpy looks which graph to use
-        method = {"method": "mccgr"}
-        found["uns"]["neighbors"] = {"connectivities_key": "connectivities", "params": method}
+        about = {"method": "mccgr", "n_neighbors": export.neighbors}
+        found["uns"]["neighbors"] = {"connectivities_key": "connectivities", "params": about}
     return found
 
 

@@ -11,6 +11,7 @@ import click
 import numpy as np
 
 from mccgr_cli.cli import COMMANDS, main
+from mccgr_cli.settings import EXPORT_FORMATS
 
 from .corpus import EXPERIMENT, EXTRACT, Seed
 
@@ -32,9 +33,16 @@ TEMPLATES: dict[str, tuple[tuple[str, ...], ...]] = {
         ("cluster", "{}", "--k", "2", "--restarts", "1"),
         ("transform", "factors.h5", "{}"),
         ("evaluate", "clusters.h5", "--labels", "{}"),
+        *(("export", "{}", "--format", form) for form in ("csv", "npz", "mat", "mtx", "h5ad")),
+        ("export", "factors.h5", "--matrix", "{}", "--format", "h5ad"),
         ("experiment", "{}", "--k", "2", "--runs", "1", "--methods", "l2,k-means", "--iterations", "5", "--jobs", "0"),
     ),
-    "graph": (("info", "{}"), ("factorize", "matrix.h5", *FACTORIZE, "--graph", "{}")),
+    "graph": (
+        ("info", "{}"),
+        ("factorize", "matrix.h5", *FACTORIZE, "--graph", "{}"),
+        ("export", "{}", "--format", "csv"),
+        ("export", "clusters.h5", "--graph", "{}", "--format", "h5ad"),
+    ),
     "factors": (
         ("info", "{}"),
         ("info", "{}", "--format", "json"),
@@ -47,6 +55,7 @@ TEMPLATES: dict[str, tuple[tuple[str, ...], ...]] = {
         ("plot", "{}", "--figure", "basis", "--shape", "2x4"),
         ("plot", "{}", "--figure", "embedding"),
         ("plot", "factors.h5", "{}", "--figure", "convergence"),
+        *(("export", "{}", "--format", form) for form in EXPORT_FORMATS),
     ),
     "clusters": (
         ("info", "{}"),
@@ -56,6 +65,7 @@ TEMPLATES: dict[str, tuple[tuple[str, ...], ...]] = {
         ("cluster", "{}", "--restarts", "1"),
         ("transform", "{}", "matrix.h5"),
         ("plot", "{}", "--figure", "embedding"),
+        *(("export", "{}", "--format", form) for form in EXPORT_FORMATS),
     ),
     "results": (
         ("info", "{}"),
@@ -63,6 +73,7 @@ TEMPLATES: dict[str, tuple[tuple[str, ...], ...]] = {
         ("table", "{}", "--against", "l2", "--score", "ari,purity"),
         *(("plot", "{}", "--figure", figure) for figure in ("scores", "sweep", "iterations")),
         ("plot", "{}", "--only", "k=2"),
+        *(("export", "{}", "--format", form) for form in ("npz", "mat")),
     ),
     "labels": (("evaluate", "clusters.h5", "--labels", "{}"), ("info", "{}")),
     "codebook": (
@@ -85,7 +96,7 @@ TEMPLATES: dict[str, tuple[tuple[str, ...], ...]] = {
     ),
     "journal": (("experiment", "matrix.h5", *EXPERIMENT, "-o", "trials.h5"),),
 }
-WRITERS = ("extract", "graph", "factorize", "cluster", "transform", "experiment", "plot")
+WRITERS = ("extract", "graph", "factorize", "cluster", "transform", "experiment", "plot", "export")
 HDF5 = ("h5", "hdf5", "h5ad", "mat")
 
 # Options of which a large value means much work, which is no fault.
@@ -156,6 +167,8 @@ def output(rng: Rng, arguments: list[str]) -> list[str]:
     if "-o" in arguments:
         return []
     suffix = one_of(rng, ("svg", "png", "pdf")) if arguments[0] == "plot" else "h5"
+    if arguments[0] == "export":
+        suffix = arguments[arguments.index("--format") + 1] if "--format" in arguments else "csv"
     streams = [["-o", "-"]] if arguments[0] != "experiment" else []
     return one_of(rng, [["-o", f"out.{suffix}"], [], *streams])
 
