@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 from scipy import sparse
-from scipy.sparse.csgraph import connected_components
 
 from mccgr_cli.axes import coordinates
 from mccgr_cli.blocks import (
@@ -214,6 +213,8 @@ class GraphHealth:
 
 
 def examine(A: sparse.csr_array[Any]) -> GraphHealth:
+    from scipy.sparse.csgraph import connected_components  # slow to import
+
     components, _ = connected_components(A, directed=False)
     isolated = int(np.count_nonzero(A.sum(axis=1) == 0))
     return GraphHealth(A.shape[0], int(np.count_nonzero(A.data)) // 2, isolated, int(components))

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.optimize import linear_sum_assignment
 
 from mccgr_cli.blocks import Array
 
@@ -27,6 +26,8 @@ class Scores:
 
 def evaluate(labels: Sequence[object], assignments: Array) -> Scores:
     """Compare clusters with the true labels; there may be more or fewer of the one than of the other."""
+    from scipy.optimize import linear_sum_assignment  # slow to import
+
     class_names = sorted({str(label) for label in labels}, key=numbers_first)
     codes = {name: code for code, name in enumerate(class_names)}
     classes = np.array([codes[str(label)] for label in labels])

@@ -3,4 +3,4 @@
 set -eu
 EXTRAS=test
 . "$(dirname "$0")/venv.sh"
-exec python -m pytest -n auto "$@"
+exec python -m pytest -n auto --dist worksteal "$@"

@@ -2,6 +2,13 @@
 
 from __future__ import annotations
 
+import os
+
+# Tests share the cores: a thread that has nothing to do must wait, not spin. Libraries read this when they are loaded,
+# here and in the processes that tests start; how many threads there are stays as it is for users.
+os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+os.environ.setdefault("OPENBLAS_THREAD_TIMEOUT", "4")
+
 import signal
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass

@@ -17,7 +17,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -141,19 +141,20 @@ def output_of(scenario: Scenario) -> str:
     return next(iter(scenario.kinds))
 
 
-def campaign(kills: int, seed: int) -> Counter[str]:
-    """So many kills, shared among the scenarios; an AssertionError for whatever is not as it should be."""
+def campaign(kills: int, seed: int, names: Container[str] | None = None) -> Counter[str]:
+    """So many kills, shared among the scenarios, or those of these names; an AssertionError for whatever is amiss."""
     counts: Counter[str] = Counter()
     rng = np.random.default_rng(seed)
     with tempfile.TemporaryDirectory() as place:
         data = Path(place) / "data"
         data.mkdir()
         make_data(data)
-        for number, scenario in enumerate(scenarios(data)):
+        chosen = [scenario for scenario in scenarios(data) if names is None or scenario.name in names]
+        for number, scenario in enumerate(chosen):
             clean = Path(place) / f"clean{number}"
             clean.mkdir()
             expected, length = undisturbed(scenario, clean)
-            share = kills // 5 + (number < kills % 5)
+            share = kills // len(chosen) + (number < kills % len(chosen))
             done = 0
             while done < share:
                 folder = Path(tempfile.mkdtemp(dir=place))

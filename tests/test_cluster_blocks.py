@@ -344,11 +344,11 @@ def held(cluster):
 
 @pytest.fixture
 def matrix(tmp_path):
-    return write_dense(tmp_path / "X.h5", samples(20_000), chunks=(100, 24))
+    return write_dense(tmp_path / "X.h5", samples(4000), chunks=(100, 24))
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("workers", [1, 2, 4])
+@pytest.mark.parametrize("workers", [1, 3])
 def test_any_number_of_workers_gives_the_factors_of_memory(mccgr, matrix, workers, monkeypatch):
     found, before = [], set(offspring(os.getpid()))
     asked = []
@@ -356,22 +356,23 @@ def test_any_number_of_workers_gives_the_factors_of_memory(mccgr, matrix, worker
     monkeypatch.setattr(blocks.Part, "_ask", lambda part, *given: asked.append(part.worker) or ask(part, *given))
     for way in ([], ["--scheduler", f"local:{workers}"]):
         path = matrix.with_name(f"{len(way)}.h5")
-        outcome = mccgr("factorize", matrix, "--k", 3, "--iterations", 30, "--tolerance", 0, "-o", path, *way)
+        outcome = mccgr("factorize", matrix, "--k", 3, "--iterations", 15, "--tolerance", 0, "-o", path, *way)
         assert outcome.status == 0, outcome.stderr
         found.append(factors_of(path))
     for one, other in zip(*found, strict=True):
         assert relative_gap(other, one) < 1e-8
-    assert len(asked) > 30 * workers
+    assert len(asked) > 15 * workers
     assert len(set(asked)) == workers
     assert set(offspring(os.getpid())) <= before
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("option", ["--axes=0", "--method=kl", "--method=pg", "--solver=coordinate", "--transpose"])
-def test_every_part_of_a_run_works_on_a_cluster(mccgr, tmp_path, option):
+def test_every_part_of_a_run_works_on_a_cluster(cluster, mccgr, tmp_path, option):
+    cluster.await_workers()
     path = write_dense(tmp_path / "X.h5", samples())
     found = []
-    for way in ([], ["--scheduler", "local:2"]):
+    for way in ([], ["--scheduler", cluster.client.scheduler.address]):
         result = path.with_name(f"{len(way)}.h5")
         assert mccgr("factorize", path, "--k", 3, "--iterations", 10, option, "-o", result, *way).status == 0
         found.append(factors_of(result))
@@ -386,17 +387,28 @@ def test_a_wrong_address_is_told_before_anything_is_read(refused, matrix):
     assert said.startswith("tcp://127.0.0.1:9: cannot be reached")
 
 
+def written_anew(path, run):
+    """Wait until a file is there, or another in its place."""
+    before = path.stat().st_mtime_ns if path.exists() else None
+    deadline = time.monotonic() + 60
+    while run.poll() is None and time.monotonic() < deadline:
+        if path.exists() and path.stat().st_mtime_ns != before:
+            return True
+        time.sleep(0.01)
+    return False
+
+
 @pytest.mark.slow
 def test_a_killed_worker_and_a_killed_scheduler(scheduler, matrix, tmp_path):  # noqa: F811
     process, address = scheduler
     with a_worker(address) as first, a_worker(address):
         options = ("--k", 3, "--iterations", 10**6, "--tolerance", 0, "--scheduler", address)
-        run = mccgr_process("factorize", matrix, *options)
-        assert next(line for line in run.stderr if line.startswith("graph:"))  # then it iterates
-        time.sleep(0.5)
+        checkpoint = tmp_path / "C.h5"
+        run = mccgr_process("factorize", matrix, *options, "--checkpoint", checkpoint, "--checkpoint-every", 0)
+        assert written_anew(checkpoint, run)
         first.kill()
-        time.sleep(3)
-        assert run.poll() is None
+        for _ in range(2):  # an iteration that was under way, and one without the lost worker
+            assert written_anew(checkpoint, run)
         process.kill()
         began = time.monotonic()
         _, said = run.communicate(timeout=60)

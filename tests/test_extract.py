@@ -457,8 +457,9 @@ def test_a_picture_that_crashes_its_decoder_is_skipped(folder, tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-@pytest.mark.parametrize("delay", [0.0, 0.6, 1.4])
+@pytest.mark.parametrize(
+    ("number", "delay"), [(signal.SIGINT, 0.0), (signal.SIGTERM, 0.6), (signal.SIGINT, 1.4), (signal.SIGHUP, 1.4)]
+)
 def test_interrupted_runs_leave_nothing(tmp_path, number, delay):
     pictures = make_folder(tmp_path / "pictures", each=150)
     output = tmp_path / "out"

@@ -111,3 +111,12 @@ def test_every_command_has_help_examples_and_a_manual_page(name, command):
 def test_module_and_script_are_the_same_command():
     done = subprocess.run([sys.executable, "-m", "mccgr_cli", "--version"], check=True, capture_output=True, text=True)
     assert done.stdout.split() == ["mccgr,", "version", mccgr_cli.__version__]
+
+
+def test_commands_load_what_is_slow_to_load_only_when_they_need_it():
+    code = (
+        "import sys, mccgr_cli.checkpoints, mccgr_cli.metrics, mccgr_cli.readers, mccgr_cli.stages\n"
+        "slow = {'scipy.optimize', 'scipy.sparse.csgraph', 'scipy.spatial', 'scipy.special', 'sklearn'}\n"
+        "assert not slow & set(sys.modules), slow & set(sys.modules)"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import hypothesis
 import numpy as np
 import pytest
 from conftest import ORACLES, paper, paper_graph, planted, relative_gap
@@ -221,6 +222,7 @@ def problems(draw):
 
 
 @pytest.mark.parametrize("way", MONOTONE, ids=name_of)
+@hypothesis.settings(max_examples=40)
 @given(
     problem=problems(),
     alpha=st.sampled_from([0.0, 0.1, 100.0, 1e6, None]),  # None: the strength weighs the graph

@@ -374,6 +374,7 @@ def test_info_looks_at_a_matrix_row_by_row(mccgr, tmp_path, readings, way):
 
 
 def test_columns_are_read_whole_if_there_is_room(mccgr, refused, tmp_path, monkeypatch):
+    use_blocks(monkeypatch, 1 << 20)
     path = write_dense(tmp_path / "X.h5", planted(6000, 240)[0].T.copy())
     found = factorize_with(mccgr, path, "--transpose"), factorize_with(mccgr, path, "--transpose", "--memory", "10MB")
     assert "all of it is in memory" in found[1].stderr
@@ -420,7 +421,8 @@ def test_neighbours_among_the_rows_themselves_take_a_copy_of_x():
     assert room(axes=0, metric="cosine").stays(smaller)
 
 
-def test_what_is_not_hdf5_is_in_memory_and_that_is_said(mccgr, tmp_path):
+def test_what_is_not_hdf5_is_in_memory_and_that_is_said(mccgr, tmp_path, monkeypatch):
+    use_blocks(monkeypatch, 1 << 20)
     np.save(tmp_path / "X.npy", planted(6000, 240)[0])
     outcome = mccgr("factorize", tmp_path / "X.npy", "--k", 3, "--memory", "10MB", "--iterations", 2)
     assert outcome.status == 0

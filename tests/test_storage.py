@@ -190,7 +190,7 @@ def test_of_several_runs_with_one_output_one_wins_and_the_others_say_why(X_file,
     folder.mkdir()
     output = folder / "F.h5"
     command = [sys.executable, "-m", "mccgr_cli", "factorize", X_file, "--k", "3", "-q", "-o", output]
-    command += ["--overwrite"] * overwrite
+    command += ["--init", "random"] + ["--overwrite"] * overwrite
     runs = [
         subprocess.Popen([*command, "--seed", str(seed)], stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         for seed in range(number)

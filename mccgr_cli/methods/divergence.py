@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 from scipy import sparse
-from scipy.special import kl_div
 
 from mccgr_cli.blocks import Array, BlockSource, Matrix, Partial, chunks, sweep
 from mccgr_cli.methods.base import Terms, Update, quotient, relative_fall
@@ -84,6 +83,8 @@ def ratio(X_b: Matrix, fit: Array) -> Matrix:
 
 
 def divergence(X_b: Matrix, fit: Array, W_b: Array, basis: Array) -> float:
+    from scipy.special import kl_div  # slow to import
+
     values: Any = X_b.data if sparse.issparse(X_b) else X_b
     total = float(kl_div(values, fit).sum(dtype=np.float64))
     if total == -np.inf:  # ln(x / WH) of the smallest x there are: as good as 0, and what counts there is WH

@@ -10,7 +10,6 @@ factorization. Information Processing & Management 42(2), 2006 (the paper's "GS"
 from __future__ import annotations
 
 import numpy as np
-from scipy.optimize import nnls
 
 from mccgr_cli.blocks import Array, BlockSource, Matrix, Partial, times
 from mccgr_cli.errors import ParameterError
@@ -187,6 +186,8 @@ def least_squares_rows(target: Array, gram: Array) -> Array:
         unsettled = np.flatnonzero(moved > SMALLEST_CHANGE * W.max(axis=1))
         if len(unsettled) == 0:
             return W
+    from scipy.optimize import nnls  # slow to import
+
     values, vectors = np.linalg.eigh(gram)
     kept = values > np.finfo(float).eps * values[-1] * len(gram)
     root = np.sqrt(values[kept])[:, None] * vectors[:, kept].T  # root' root = gram

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 
 import numpy as np
 from scipy import sparse
-from scipy.spatial.distance import cdist
 
 from mccgr_cli.blocks import Array, Matrix, MemoryBlocks, chunks, threads_for_blocks
 from mccgr_cli.neighbours.distances import (
@@ -134,6 +133,8 @@ def block_by_differences(index_b: Array, X: Matrix, neighbors: int) -> tuple[Arr
 
 def differences(asking: Matrix, X: Matrix) -> Array:
     """|x - y|^2 of every x of ``asking`` and every y of X."""
+    from scipy.spatial.distance import cdist  # slow to import
+
     rows = chunks(X.shape[0], max(1, SEARCH_BYTES // (8 * X.shape[1])))
     asking = dense(asking)
     return np.hstack([cdist(asking, dense(X[some]), "sqeuclidean") for some in rows])
@@ -172,6 +173,8 @@ def uncommon(asking: Matrix, X: Matrix, features: Matrix | None, sums: Array) ->
     if that is sparse, and ``sums`` are those of its rows.
     """
     if features is None:
+        from scipy.spatial.distance import cdist
+
         apart: Array = cdist(asking, X, "cityblock")
         apart -= sums
         return apart
