@@ -1,18 +1,12 @@
 #!/bin/sh
-# Set up, tell three textures apart in pictures, and do it again behind features that are nothing but noise.
+# Set up, tell three textures apart in pictures with a page to look at, and do it again behind features that are noise.
 set -eu
 . "$(dirname "$0")/venv.sh"
 
-out=$(mktemp -d)
-trap 'rm -rf "$out"' EXIT
-show() { echo; echo "\$ $*"; "$@"; }
-
 echo
 echo "192 pictures of brick, grass and gravel: which belong together?"
-show mccgr extract sample_data/textures --step 4 --radii 4,8 -o "$out/X.h5"
-show mccgr factorize "$out/X.h5" --k 3 --preset paper --normalize sqrt -o "$out/factors.h5"
-show mccgr cluster "$out/factors.h5" -o "$out/clusters.h5"
-show mccgr evaluate "$out/clusters.h5"
+echo "\$ mccgr run sample_data/textures --k 3 --preset paper -o demo"
+mccgr run sample_data/textures --k 3 --preset paper -o demo
 
 noisy=sample_data/textures_noisy.h5
 echo
@@ -24,3 +18,6 @@ for method in l2 grnmf mccgr; do
         mccgr cluster - -q -o - | mccgr evaluate - --format csv | tail -n 1)
     report "mccgr --method $method" "$scores"
 done
+
+echo
+echo "Now open demo/report.html in a browser: the pictures of each cluster, a map of them, and how they were found."
