@@ -14,6 +14,7 @@ from mccgr_cli.report.markup import Markup, readable, tag
 from mccgr_cli.report.overview import bar, counted, folded, mean_of, percent, section
 
 TOP_FEATURES = 10
+SEEN = {True: FIRST, False: 12}  # most typical ones at once, with pictures and without
 TOP_CLASSES = 5
 TOP_COMPONENTS = 3
 TIMES = "\N{MULTIPLICATION SIGN}"
@@ -104,7 +105,7 @@ def about_classes(cluster: Cluster) -> list[str]:
 def sheets(findings: Findings, cluster: Cluster, start: int, pictures: Pictures | None) -> list[Markup]:
     """The first and the last of a cluster; what is between becomes elements when it is asked for."""
     count = len(cluster.shown)
-    first, last = ends(count)
+    first, last = ends(count, pictures is not None)
     kind = "sheet" if pictures is not None else "list"
     items = [
         item(findings, cluster, start + place, int(cluster.shown[place]), pictures)
@@ -131,9 +132,9 @@ def sheets(findings: Findings, cluster: Cluster, start: int, pictures: Pictures 
     return parts
 
 
-def ends(count: int) -> tuple[int, int]:
+def ends(count: int, pictured: bool) -> tuple[int, int]:
     """How many are seen at once from the beginning and from the end: all, if a few more are all."""
-    return (count, 0) if count <= FIRST + LAST else (FIRST, LAST)
+    return (count, 0) if count <= SEEN[pictured] + LAST else (SEEN[pictured], LAST)
 
 
 def item(findings: Findings, cluster: Cluster, place: int, sample: int, pictures: Pictures | None) -> Markup:
@@ -207,7 +208,7 @@ def picture_data(findings: Findings, pictures: Pictures) -> list[list[str]]:
     """For each cluster, the pictures that are no elements yet."""
     found = []
     for cluster in findings.clusters:
-        first, last = ends(len(cluster.shown))
+        first, last = ends(len(cluster.shown), True)
         hidden = [pictures[int(sample)] for sample in cluster.shown[first : len(cluster.shown) - last]]
         found.append([base64.b64encode(one.data).decode() for one in hidden])
     return found
@@ -230,7 +231,7 @@ def sample_data(findings: Findings, points: Any, pictured: bool) -> dict[str, An
             }
             for c in findings.clusters
         ],
-        "ends": [FIRST, LAST],
+        "ends": [SEEN[pictured], LAST],
     }
     if findings.certainty is not None:
         data["certainty"] = [round(float(value), 2) + 0.0 for value in findings.certainty[order]]
