@@ -71,7 +71,8 @@ def cluster_part(
     """``start`` is the place of its first sample among all on the page."""
     identity = f"cluster-{cluster.number}"
     noun = "picture" if pictures is not None else "sample"
-    name = tag("span", cluster.matched, class_="matched-class") if cluster.matched is not None else None
+    mostly = None if cluster.mostly in (None, cluster.matched) else "mostly "
+    name = tag("span", mostly, cluster.mostly, class_="matched-class") if cluster.mostly is not None else None
     heading = tag("h3", marker(cluster.look), f"Cluster {cluster.number}", name, id=f"{identity}-title", tabindex=-1)
     facts = [counted(cluster.size, noun), *about_classes(cluster)]
     about = tag("p", [tag("span", fact) for fact in facts], class_="about")
@@ -95,8 +96,8 @@ def about_classes(cluster: Cluster) -> list[str]:
     if not cluster.classes:
         return []
     told = [f"purity {percent(cluster.purity or 0)}"]
-    if cluster.matched is None:
-        told.append("matched with no class")
+    if cluster.matched != cluster.mostly:
+        told.append(f"matched with {'no class' if cluster.matched is None else cluster.matched}")
     counts = [f"{count:,} {name}" for name, count in cluster.classes[:TOP_CLASSES]]
     more = len(cluster.classes) - TOP_CLASSES
     return [*told, ", ".join(counts) + (f" and {more} more classes" if more > 0 else "")]
@@ -227,7 +228,8 @@ def sample_data(findings: Findings, points: Any, pictured: bool) -> dict[str, An
                 "count": len(c.shown),
                 "size": c.size,
                 "look": c.look,
-                "matched": matched_place(findings, c),
+                "matched": class_place(findings, c.matched),
+                "mostly": class_place(findings, c.mostly),
             }
             for c in findings.clusters
         ],
@@ -244,7 +246,5 @@ def sample_data(findings: Findings, points: Any, pictured: bool) -> dict[str, An
     return data
 
 
-def matched_place(findings: Findings, cluster: Cluster) -> int | None:
-    if findings.scores is None or cluster.matched is None:
-        return None
-    return findings.scores.classes.index(cluster.matched)
+def class_place(findings: Findings, name: str | None) -> int | None:
+    return None if findings.scores is None or name is None else findings.scores.classes.index(name)
