@@ -441,7 +441,7 @@ def step_item(step: dict[str, Any]) -> Markup:
         ("Versions", pairs_of(step.get("versions"))),
     ):
         if pairs:
-            parts.append([tag("h4", title), facts(list(pairs))])
+            parts.append([tag("h3", title), facts(list(pairs))])
     line = tag("pre", tag("code", step.get("command_line")), tabindex=0)
     time = tag("p", str(step.get("time", "")), class_="time")
     return tag("li", time, line, folded("Inputs, parameters, versions", parts) if parts else None)
