@@ -211,11 +211,10 @@ def map_section(findings: Findings, layout: Layout | str, noun: str) -> Markup:
     legend = tag("div", id="legend", class_="legend", role="group", aria_label="Groups on the map")
     tools = tag("div", colour, show if len(findings.clusters) > 1 else None, class_="tools")
     drawn = tag("div", tools, tag("div", stage, legend, class_="map"), reading, class_="needs-script")
-    without = tag(
-        "noscript", tag("p", "The map is drawn by a script; the table has the same in words.", class_="absent-note")
-    )
+    without = "The map is drawn by a script; the table has the same in words."
+    instead = tag("p", without, class_="absent-note needs-no-script")
     return section(
-        *("map", "Map", drawn, tag("p", usage, id="map-help", class_="help needs-script"), without, in_words(findings)),
+        *("map", "Map", drawn, tag("p", usage, id="map-help", class_="help needs-script"), instead, in_words(findings)),
         lede=lede,
     )
 

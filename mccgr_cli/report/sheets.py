@@ -123,9 +123,7 @@ def sheets(findings: Findings, cluster: Cluster, start: int, pictures: Pictures 
             data_from=start + first,
             data_to=start + count - last,
         )
-        parts.append(
-            tag("p", more, tag("span", "Least certain", class_="needs-not") if last else None, class_="between")
-        )
+        parts.append(tag("p", more, tag("span", "Least certain") if last else None, class_="between"))
     if last:
         parts.append(tag("ul", items[first:], class_=kind))
     if count < cluster.size:
