@@ -33,6 +33,15 @@ class Cluster:
         return len(self.members)
 
     @property
+    def mostly(self) -> str | None:
+        """The class of most of its samples: the matched one, where that is as frequent as any."""
+        if not self.classes:
+            return None
+        counts = dict(self.classes)
+        as_frequent = self.matched is not None and counts.get(self.matched) == self.classes[0][1]
+        return self.matched if as_frequent else self.classes[0][0]
+
+    @property
     def purity(self) -> float | None:
         return self.classes[0][1] / self.size if self.classes else None
 

@@ -58,18 +58,17 @@ def bar(share: float) -> Markup:
 
 def default_title(findings: Findings) -> str:
     """What was clustered: the first thing that the history of the file names, or the file itself."""
-    name = next((given for given, _ in sources(findings.contents.provenance)), findings.given.name)
+    name = next(sources(findings.contents.provenance), findings.given.name)
     return f"Clusters of {PurePath(name).stem or name}" if name != "-" else "Clusters"
 
 
-def sources(provenance: Any) -> Iterator[tuple[str, str]]:
-    """Names and checksums of the inputs that were not made by mccgr, the first one first."""
+def sources(provenance: Any) -> Iterator[str]:
+    """Names of the inputs of which no inputs are known, the first one first."""
     for given in inputs_of(provenance):
-        before = given.get("provenance")
-        if isinstance(before, dict) and before:
-            yield from sources(before)
-        elif given.get("name"):
-            yield str(given["name"]), str(given.get("sha256", ""))
+        before = list(sources(given.get("provenance")))
+        yield from before
+        if not before and given.get("name"):
+            yield str(given["name"])
 
 
 def inputs_of(provenance: Any) -> list[dict[str, Any]]:
@@ -124,7 +123,10 @@ def confusion(scores: Scores) -> Markup:
     """Classes in rows, clusters in columns; the shade is the share of the class."""
     totals = scores.confusion.sum(axis=1)
     matched = dict(zip(scores.clusters, scores.matches, strict=False))
-    head = [tag("td"), *(tag("th", cluster_link(c, matched.get(c)), scope="col") for c in scores.clusters)]
+    head = [
+        tag("td", "class \\ cluster"),
+        *(tag("th", cluster_link(c, matched.get(c)), scope="col") for c in scores.clusters),
+    ]
     head.append(tag("th", "all", scope="col", class_="total"))
     body = []
     for name, row, total in zip(scores.classes, scores.confusion.tolist(), totals.tolist(), strict=True):
@@ -135,13 +137,10 @@ def confusion(scores: Scores) -> Markup:
         body.append(tag("tr", tag("th", name, scope="row"), cells, tag("td", total, class_="total")))
     sums = [tag("td", count) for count in scores.confusion.sum(axis=0).tolist()]
     foot = tag("tr", tag("th", "all", scope="row"), sums, tag("td", int(totals.sum()), class_="total"))
-    about = "Samples by class (rows) and cluster (columns). The shade is the share of the class; an outline marks "
-    about += "the pairs that were matched."
-    table = tag(
-        *("table", tag("caption", about), tag("thead", tag("tr", head)), tag("tbody", body), tag("tfoot", foot)),
-        class_="confusion",
-    )
-    return scrolling(table, "Confusion matrix")
+    parts = tag("thead", tag("tr", head)), tag("tbody", body), tag("tfoot", foot)
+    table = tag("table", tag("caption", "Samples by class and cluster"), *parts, class_="confusion")
+    about = "Classes are rows, clusters columns. The shade is the share of the class; an outline marks matched pairs."
+    return Markup(tag("p", about, class_="help") + scrolling(table, "Confusion matrix"))
 
 
 def cell_class(share: float, matched: bool) -> str | None:
@@ -212,11 +211,10 @@ def map_section(findings: Findings, layout: Layout | str, noun: str) -> Markup:
     legend = tag("div", id="legend", class_="legend", role="group", aria_label="Groups on the map")
     tools = tag("div", colour, show if len(findings.clusters) > 1 else None, class_="tools")
     drawn = tag("div", tools, tag("div", stage, legend, class_="map"), reading, class_="needs-script")
-    without = tag(
-        "noscript", tag("p", "The map is drawn by a script; the table has the same in words.", class_="absent-note")
-    )
+    without = "The map is drawn by a script; the table has the same in words."
+    instead = tag("p", without, class_="absent-note needs-no-script")
     return section(
-        *("map", "Map", drawn, tag("p", usage, id="map-help", class_="help needs-script"), without, in_words(findings)),
+        *("map", "Map", drawn, tag("p", usage, id="map-help", class_="help needs-script"), instead, in_words(findings)),
         lede=lede,
     )
 
@@ -259,8 +257,16 @@ def in_words(findings: Findings) -> Markup:
 
 
 def facts(pairs: list[tuple[str, Any]]) -> Markup:
-    told = [tag("div", tag("dt", name), tag("dd", value)) for name, value in pairs if value is not None]
+    told = [
+        tag("div", tag("dt", name), tag("dd", value), class_="wide" if isinstance(value, Markup) else None)
+        for name, value in pairs
+        if value is not None
+    ]
     return tag("dl", told, class_="facts")
+
+
+def checksum(value: Any) -> Markup:
+    return tag("code", str(value))
 
 
 def convergence_section(findings: Findings) -> Markup:
@@ -318,10 +324,14 @@ def weights_section(findings: Findings, profiles: Profiles) -> Markup:
 def weight_list(findings: Findings, features: list[int]) -> Markup:
     rho = findings.contents["rho"]
     told = [
-        tag("li", tag("span", findings.feature(j), class_="name"), tag("span", f"{rho[j]:.2g}", class_="number"))
+        tag("li", tag("span", findings.feature(j), class_="name"), tag("span", weight(rho[j]), class_="number"))
         for j in features
     ]
     return tag("ul", told, class_="weights")
+
+
+def weight(value: float) -> str:
+    return f"{value:.2f}" if value >= SILENCED else f"{value:.1e}"
 
 
 def components(findings: Findings, profiles: Profiles) -> Markup:
@@ -403,7 +413,7 @@ def provenance_section(findings: Findings) -> Markup:
         told.append(tag("p", "The file does not say how it was made.", class_="absent-note"))
     attributes = [(str(name), shown_value(value)) for name, value in sorted(findings.contents.attributes.items())]
     parameters = folded("Parameters", facts(list(attributes))) if attributes else None
-    this = facts([("File", findings.given.name), ("SHA-256", tag("code", findings.given.sha256))])
+    this = facts([("File", findings.given.name), ("SHA-256", checksum(findings.given.sha256))])
     return section("provenance", "Provenance", this, *told, parameters, lede="Every command that led to this page.")
 
 
@@ -422,7 +432,7 @@ def steps_of(provenance: Any) -> Iterator[dict[str, Any]]:
 
 
 def step_item(step: dict[str, Any]) -> Markup:
-    inputs = [(str(given.get("name")), tag("code", given.get("sha256"))) for given in inputs_of(step)]
+    inputs = [(str(given.get("name")), checksum(given.get("sha256"))) for given in inputs_of(step)]
     parts: list[Any] = []
     for title, pairs in (
         ("Inputs", inputs),
@@ -430,7 +440,7 @@ def step_item(step: dict[str, Any]) -> Markup:
         ("Versions", pairs_of(step.get("versions"))),
     ):
         if pairs:
-            parts.append([tag("h4", title), facts(list(pairs))])
+            parts.append([tag("h3", title), facts(list(pairs))])
     line = tag("pre", tag("code", step.get("command_line")), tabindex=0)
     time = tag("p", str(step.get("time", "")), class_="time")
     return tag("li", time, line, folded("Inputs, parameters, versions", parts) if parts else None)

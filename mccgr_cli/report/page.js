@@ -265,11 +265,11 @@
 
     // What samples are coloured by: name and look of every group, and the group of a sample.
     groups() {
-      if (this.by === "class") return data.classes.map((name, look) => ({ name, look, matched: null }));
-      return data.clusters.map(({ number, look, matched }) => ({
+      if (this.by === "class") return data.classes.map((name, look) => ({ name, look, mostly: null }));
+      return data.clusters.map(({ number, look, mostly }) => ({
         name: String(number),
         look,
-        matched: matched === null ? null : data.classes[matched],
+        mostly: mostly === null ? null : data.classes[mostly],
       }));
     }
 
@@ -294,7 +294,7 @@
     }
 
     legend() {
-      const buttons = this.groups().map(({ name, look, matched }, g) => {
+      const buttons = this.groups().map(({ name, look, mostly }, g) => {
         const sign = document.createElementNS(SVG, "svg");
         sign.setAttribute("class", `marker c${look % 8}`);
         sign.setAttribute("viewBox", "0 0 12 12");
@@ -303,9 +303,9 @@
         path.setAttribute("d", data.markers[look % this.outlines.length]);
         sign.append(path);
         const told = make("span", { className: "name", textContent: name });
-        const beside = matched === null ? null : make("small", { textContent: matched });
+        const beside = mostly === null ? null : make("small", { textContent: mostly });
         const button = make("button", { type: "button", "aria-pressed": "true" }, sign, told, beside);
-        button.setAttribute("aria-label", `${this.by} ${name}${matched === null ? "" : `, ${matched}`}`);
+        button.setAttribute("aria-label", `${this.by} ${name}${mostly === null ? "" : `, mostly ${mostly}`}`);
         button.addEventListener("click", () => {
           if (!this.off.delete(g)) this.off.add(g);
           button.setAttribute("aria-pressed", String(!this.off.has(g)));
@@ -435,7 +435,7 @@
         ...[
           address ? make("img", { src: address, alt: "" }) : null,
           make("p", { className: "name", textContent: data.names[i] }),
-          make("p", { textContent: lines.join(" · ") }),
+          ...lines.map((line) => make("p", { textContent: line })),
         ].filter(Boolean),
       );
       this.card.hidden = false;

@@ -14,6 +14,7 @@ from mccgr_cli.report.markup import Markup, readable, tag
 from mccgr_cli.report.overview import bar, counted, folded, mean_of, percent, section
 
 TOP_FEATURES = 10
+SEEN = {True: FIRST, False: 12}  # most typical ones at once, with pictures and without
 TOP_CLASSES = 5
 TOP_COMPONENTS = 3
 TIMES = "\N{MULTIPLICATION SIGN}"
@@ -70,7 +71,8 @@ def cluster_part(
     """``start`` is the place of its first sample among all on the page."""
     identity = f"cluster-{cluster.number}"
     noun = "picture" if pictures is not None else "sample"
-    name = tag("span", cluster.matched, class_="matched-class") if cluster.matched is not None else None
+    mostly = None if cluster.mostly in (None, cluster.matched) else "mostly "
+    name = tag("span", mostly, cluster.mostly, class_="matched-class") if cluster.mostly is not None else None
     heading = tag("h3", marker(cluster.look), f"Cluster {cluster.number}", name, id=f"{identity}-title", tabindex=-1)
     facts = [counted(cluster.size, noun), *about_classes(cluster)]
     about = tag("p", [tag("span", fact) for fact in facts], class_="about")
@@ -94,8 +96,8 @@ def about_classes(cluster: Cluster) -> list[str]:
     if not cluster.classes:
         return []
     told = [f"purity {percent(cluster.purity or 0)}"]
-    if cluster.matched is None:
-        told.append("matched with no class")
+    if cluster.matched != cluster.mostly:
+        told.append(f"matched with {'no class' if cluster.matched is None else cluster.matched}")
     counts = [f"{count:,} {name}" for name, count in cluster.classes[:TOP_CLASSES]]
     more = len(cluster.classes) - TOP_CLASSES
     return [*told, ", ".join(counts) + (f" and {more} more classes" if more > 0 else "")]
@@ -104,7 +106,7 @@ def about_classes(cluster: Cluster) -> list[str]:
 def sheets(findings: Findings, cluster: Cluster, start: int, pictures: Pictures | None) -> list[Markup]:
     """The first and the last of a cluster; what is between becomes elements when it is asked for."""
     count = len(cluster.shown)
-    first, last = ends(count)
+    first, last = ends(count, pictures is not None)
     kind = "sheet" if pictures is not None else "list"
     items = [
         item(findings, cluster, start + place, int(cluster.shown[place]), pictures)
@@ -121,9 +123,7 @@ def sheets(findings: Findings, cluster: Cluster, start: int, pictures: Pictures 
             data_from=start + first,
             data_to=start + count - last,
         )
-        parts.append(
-            tag("p", more, tag("span", "Least certain", class_="needs-not") if last else None, class_="between")
-        )
+        parts.append(tag("p", more, tag("span", "Least certain") if last else None, class_="between"))
     if last:
         parts.append(tag("ul", items[first:], class_=kind))
     if count < cluster.size:
@@ -131,9 +131,9 @@ def sheets(findings: Findings, cluster: Cluster, start: int, pictures: Pictures 
     return parts
 
 
-def ends(count: int) -> tuple[int, int]:
+def ends(count: int, pictured: bool) -> tuple[int, int]:
     """How many are seen at once from the beginning and from the end: all, if a few more are all."""
-    return (count, 0) if count <= FIRST + LAST else (FIRST, LAST)
+    return (count, 0) if count <= SEEN[pictured] + LAST else (SEEN[pictured], LAST)
 
 
 def item(findings: Findings, cluster: Cluster, place: int, sample: int, pictures: Pictures | None) -> Markup:
@@ -207,7 +207,7 @@ def picture_data(findings: Findings, pictures: Pictures) -> list[list[str]]:
     """For each cluster, the pictures that are no elements yet."""
     found = []
     for cluster in findings.clusters:
-        first, last = ends(len(cluster.shown))
+        first, last = ends(len(cluster.shown), True)
         hidden = [pictures[int(sample)] for sample in cluster.shown[first : len(cluster.shown) - last]]
         found.append([base64.b64encode(one.data).decode() for one in hidden])
     return found
@@ -226,11 +226,12 @@ def sample_data(findings: Findings, points: Any, pictured: bool) -> dict[str, An
                 "count": len(c.shown),
                 "size": c.size,
                 "look": c.look,
-                "matched": matched_place(findings, c),
+                "matched": class_place(findings, c.matched),
+                "mostly": class_place(findings, c.mostly),
             }
             for c in findings.clusters
         ],
-        "ends": [FIRST, LAST],
+        "ends": [SEEN[pictured], LAST],
     }
     if findings.certainty is not None:
         data["certainty"] = [round(float(value), 2) + 0.0 for value in findings.certainty[order]]
@@ -243,7 +244,5 @@ def sample_data(findings: Findings, points: Any, pictured: bool) -> dict[str, An
     return data
 
 
-def matched_place(findings: Findings, cluster: Cluster) -> int | None:
-    if findings.scores is None or cluster.matched is None:
-        return None
-    return findings.scores.classes.index(cluster.matched)
+def class_place(findings: Findings, name: str | None) -> int | None:
+    return None if findings.scores is None or name is None else findings.scores.classes.index(name)

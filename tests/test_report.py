@@ -1,0 +1,496 @@
+"""mccgr report: the page shows what was found, in the right order, whatever names hold, and the same each time."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import io
+import itertools
+import json
+import os
+import re
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from PIL import Image
+from reports import STEP, WITHOUT_FACTORS, clustering, pictures_of, read, save
+
+from mccgr_cli.features.thumbnails import locate, make_thumbnail
+from mccgr_cli.readers import Loaded
+from mccgr_cli.report import find, layout, render
+from mccgr_cli.report.charts import upwards
+from mccgr_cli.report.findings import Profiles, spread, typicality
+from mccgr_cli.report.layout import MOST_NEIGHBOURLY, lay_out
+from mccgr_cli.report.markup import Markup, script_data, tag
+
+NASTY = [
+    "<script>alert(1)</script>",
+    "</script><img src=x onerror=alert(1)>",
+    "\"' onload='x",
+    "<!-- & -->",
+    "line\nbreak\ttab\x07bell",
+    "\u202egnp.exe",
+    "caf\u00e9 \u732b",
+    "x" * 300,
+]
+
+
+@pytest.fixture(autouse=True)
+def quick_maps(monkeypatch):
+    monkeypatch.setattr(layout, "STEPS", 250)
+
+
+@pytest.fixture
+def contents():
+    return clustering()
+
+
+@pytest.fixture
+def C_file(tmp_path, contents):
+    return save(tmp_path / "X.factors.clusters.h5", contents)
+
+
+@pytest.fixture
+def images(tmp_path, contents):
+    return pictures_of(tmp_path / "insects", contents)
+
+
+@pytest.fixture
+def report(mccgr, tmp_path):
+    """Report on contents, or a file, and return the page."""
+
+    def run(given, *arguments, images=None):
+        path = save(tmp_path / "C.h5", given) if not isinstance(given, os.PathLike) else given
+        out = tmp_path / "page.html"
+        pictures = ["--images", images] if images is not None else []
+        outcome = mccgr("report", path, "-o", out, "--overwrite", "--jobs", 0, *pictures, *arguments)
+        assert outcome.status == 0, outcome.stderr
+        return read(out)
+
+    return run
+
+
+def loaded(contents):
+    return Loaded(contents, "C.h5", "0" * 64)
+
+
+def page_of(contents, truth=None, most=10_000):
+    return render(find(loaded(contents), truth if truth is not None else contents.labels_as_text(), most))
+
+
+def data_of(page):
+    return json.loads(page.one("script", id="data").text)
+
+
+# What is shown
+
+
+def test_the_page_has_every_section_a_title_and_a_summary(report, contents, images):
+    page = report(contents, images=images)
+    sections = [
+        section.attributes["id"] for section in page.one("main").all("section") if "class" not in section.attributes
+    ]
+    assert sections == ["scores", "map", "clusters", "convergence", "features", "graph", "provenance"]
+    assert page.one("h1").text == page.one("head").one("title").text == "Clusters of insects"
+    assert "90 pictures in 3 clusters" in page.one("p", class_="summary").text
+    linked = [link.attributes["href"] for link in page.one("nav", class_="sections").all("a")]
+    assert linked == [f"#{name}" for name in sections]
+    assert report(contents, "--title", "My <own>").one("h1").text == "My <own>"
+
+
+def test_scores_and_the_confusion_matrix_are_those_of_evaluate(report, mccgr, C_file):
+    page = report(C_file)
+    scores = json.loads(mccgr("evaluate", C_file, "--format", "json").stdout)
+    figures = [float(figure.text) for figure in page.one("section", id="scores").all("dd", class_="figure")]
+    np.testing.assert_allclose(figures, [scores[name] for name in ("accuracy", "nmi", "ari", "purity")], atol=5e-4)
+    table = page.one("table", class_="confusion")
+    rows = table.one("tbody").all("tr")
+    assert [row.one("th").text for row in rows] == scores["confusion"]["classes"]
+    counts = [[int(cell.text or 0) for cell in row.all("td")[:-1]] for row in rows]
+    assert counts == scores["confusion"]["counts"]
+    assert all(head.attributes["scope"] == "col" for head in table.one("thead").all("th"))
+
+
+def test_labels_from_a_file_stand_in_for_those_in_the_clusters(report, refused, contents, tmp_path):
+    bare = replace(contents, datasets={k: v for k, v in contents.datasets.items() if not k.startswith("label")})
+    assert report(bare).all("section", id="scores") == []
+    (tmp_path / "classes.txt").write_text("\n".join("odd" if i % 2 else "even" for i in range(90)))
+    page = report(bare, "--labels", tmp_path / "classes.txt")
+    assert [row.text for row in page.one("table", class_="confusion").one("tbody").all("th")] == ["even", "odd"]
+    (tmp_path / "few.txt").write_text("a\nb")
+    said = refused("report", tmp_path / "C.h5", "--labels", tmp_path / "few.txt", "-o", tmp_path / "no.html")
+    assert "2 labels for 90 samples" in said
+
+
+def test_pictures_come_the_most_typical_first_and_the_least_certain_last(report, tmp_path):
+    contents = clustering(n=120)
+    page = report(contents, images=pictures_of(tmp_path / "more", contents))
+    certainty, _ = typicality(contents["W"], contents["assignments"])
+    part = page.one("section", id="cluster-1")
+    first, last = part.all("ul", class_="sheet")
+    names = [tile.one("img").attributes["alt"] for tile in (*first.all("button"), *last.all("button"))]
+    own = np.flatnonzero(contents["assignments"] == 1)
+    order = own[np.argsort(-certainty[own], kind="stable")]
+    expected = [contents["sample_names"][i] for i in order]
+    assert names == [*expected[:24], *expected[-6:]]
+    odd = [tile for tile in part.all("button", class_="tile") if tile.all("span", class_="odd")]
+    assert [tile.one("img").attributes["alt"] for tile in odd] == ["ant/0.png"]
+    assert "not that of the cluster" in odd[0].attributes["title"]
+
+
+def test_every_picture_is_in_the_page_once(report, contents, images):
+    page = report(contents, "--thumbnail", 32, images=images)
+    seen = [image.attributes["src"].partition(",")[2] for image in page.all("img")]
+    hidden = [
+        json.loads(block.text) for block in page.all("script") if block.attributes.get("id", "").startswith("pict")
+    ]
+    coded = seen + [one for some in hidden for one in some]
+    assert len(coded) == len(contents["sample_names"])
+    sizes = {Image.open(io.BytesIO(base64.b64decode(one))).size for one in coded}
+    assert sizes == {(32, 21)}
+
+
+def test_without_pictures_names_and_distinctive_features_are_shown(report, contents):
+    H = np.full((3, 12), 0.01)
+    H[0, 2] = H[1, 5] = H[2, 9] = 1.0
+    H[:, 11] = 5.0  # strong, and tells nothing
+    page = report(replace(contents, datasets={**contents.datasets, "H": H, "rho": np.ones(12)}))
+    assert page.all("img") == []
+    for cluster, feature in enumerate((2, 5, 9)):
+        part = page.one("section", id=f"cluster-{cluster}")
+        assert part.one("table", class_="features").one("tbody").all("th")[0].text == f"feature {feature}"
+        assert len(part.all("ul", class_="list")) == 2
+
+
+def test_silenced_features_have_no_say_in_what_is_distinctive():
+    H = np.array([[1.0, 9.0], [1.0, 0.0]])
+    found = Profiles(np.eye(2), H, np.array([1.0, 0.0])).distinctive(np.array([1.0, 0.0]), 5)
+    assert found == []
+    found = Profiles(np.eye(2), H, np.ones(2)).distinctive(np.array([1.0, 0.0]), 5)
+    assert [one.number for one in found] == [1]
+
+
+def test_the_graph_of_a_real_run_is_told(mccgr, X_file, tmp_path, report):
+    factors = mccgr("factorize", X_file, "--k", 3, "-q", "-o", "-")
+    clusters = mccgr("cluster", "-", "-q", "-o", tmp_path / "real.h5", stdin=factors.output)
+    assert clusters.status == 0
+    page = report(tmp_path / "real.h5")
+    told = [one.text for one in page.one("section", id="graph").all("dt")]
+    assert told == ["Edges", "Neighbours on average", "Isolated samples", "Connected components"]
+    steps = [line.text for line in page.one("ol", class_="steps").all("pre")]
+    assert len(steps) == 2
+    new = mccgr("transform", tmp_path / "real.h5", X_file, "-q", "-o", "-")
+    again = mccgr("cluster", "-", "-q", "-o", tmp_path / "new.h5", stdin=new.output)
+    assert again.status == 0
+    assert report(tmp_path / "new.h5").all("section", id="graph") == []  # new samples have none
+
+
+@pytest.mark.parametrize(
+    ("isolated", "parts", "said"),
+    [(0, 1, "All samples are joined"), (2, 3, "2 samples have no neighbour"), (0, 9, "9 parts of two samples or more")],
+)
+def test_what_ails_a_graph_is_said(report, contents, isolated, parts, said):
+    attributes = {**contents.attributes, "graph_isolated": isolated, "graph_components": parts}
+    assert said in report(replace(contents, attributes=attributes)).one("section", id="graph").text
+
+
+def test_weights_tell_the_silenced_features(report):
+    rho = np.r_[np.zeros(40), np.linspace(0.5, 1, 10)]
+    names = [f"f{j}" for j in range(50)]
+    page = report(clustering(d=50, rho=rho, feature_names=names))
+    part = page.one("section", id="features")
+    listed = [item.text for item in part.one("ul", class_="names").all("li")]
+    assert sorted(listed) == sorted(names[:40])
+    assert "f49" in part.all("ul", class_="weights")[0].text
+
+
+# Typicality and the map
+
+
+def test_certainty_is_1_at_the_mean_0_between_two_and_below_0_nearer_to_another():
+    W = np.array([[-1.0, 0], [1, 0], [0, 0], [9, 0], [11, 0], [10, 0], [5, 0], [9, 1]])
+    certainty, distance = typicality(W, np.array([0, 0, 0, 1, 1, 1, 0, 0]))
+    means = np.array([[2.8, 0.2], [10.0, 0.0]])
+    a, b = (np.linalg.norm(W - mean, axis=1) for mean in means)
+    own, other = np.where([1, 1, 1, 0, 0, 0, 1, 1], (a, b), (b, a))
+    np.testing.assert_allclose(certainty, (other - own) / np.maximum(own, other))
+    np.testing.assert_allclose(distance, own)
+    assert certainty[5] == 1
+    assert certainty[7] < 0
+
+
+def test_certainty_of_the_largest_coefficient_is_its_lead():
+    W = np.array([[4.0, 1, 0], [0, 2, 2], [0, 0, 0], [1, 0, 5]])
+    certainty, _ = typicality(W, W.argmax(axis=1), "max")
+    np.testing.assert_allclose(certainty, [0.75, 0, 0, 0.8])
+
+
+def test_extremes_are_shown_of_large_clusters_and_the_rest_evenly():
+    shown = spread(np.arange(1000), 100)
+    assert len(shown) == len(set(shown)) == 100
+    assert shown[:24].tolist() == list(range(24))
+    assert shown[-6:].tolist() == list(range(994, 1000))
+    assert np.diff(shown[24:-6]).max() < 20
+
+
+def test_neighbours_in_the_map_are_of_one_cluster(contents, monkeypatch):
+    monkeypatch.undo()  # all steps
+    page = page_of(contents).decode()
+    data = json.loads(re.search(r'<script type="application/json" id="data">(.*?)</script>', page)[1])
+    points = np.array([data["x"], data["y"]]).T
+    cluster = np.repeat(np.arange(3), [one["count"] for one in data["clusters"]])
+    gaps = np.linalg.norm(points[:, None] - points[None], axis=2) + 1e9 * np.eye(len(points))
+    assert (cluster[gaps.argmin(axis=1)] == cluster).mean() > 0.9
+    assert "by t-SNE" in page
+
+
+def test_many_samples_are_placed_by_principal_components():
+    rng = np.random.default_rng(0)
+    found = lay_out(rng.random((MOST_NEIGHBOURLY + 1, 4)) * [9, 3, 0.1, 0.1], by_direction=False)
+    assert found.method == "principal components"
+    assert np.ptp(found.points, axis=0)[0] > np.ptp(found.points, axis=0)[1]
+
+
+# The same bytes, and nothing from elsewhere
+
+
+def test_same_input_same_bytes_whatever_the_number_of_processes(mccgr, C_file, images, tmp_path):
+    pages = []
+    for jobs in (0, 2):
+        outcome = mccgr("report", C_file, "--images", images, "--jobs", jobs, "-q", "-o", "-")
+        assert (outcome.status, outcome.stderr) == (0, "")
+        pages.append(outcome.output)
+    assert pages[0] == pages[1]
+
+
+def test_the_name_of_the_page_follows_from_that_of_the_clusters(mccgr, C_file, tmp_path):
+    outcome = mccgr("report", C_file)
+    assert outcome.stdout == f"{tmp_path}/X.factors.clusters.report.html\n"
+    assert "--images FOLDER shows them" in outcome.stderr
+
+
+def test_clusters_from_a_pipe(mccgr, refused, C_file):
+    piped = mccgr("report", "-", "-o", "-", "-q", stdin=C_file.read_bytes())
+    assert piped.output.startswith(b"<!DOCTYPE html>")
+    assert "-o: missing" in refused("report", "-", status=2)
+
+
+def test_the_policy_allows_the_blocks_of_the_page_and_nothing_else(report, contents, images):
+    page = report(contents, images=images)
+    policy = page.all("meta")[1].attributes["content"]
+    assert policy.startswith("default-src 'none'; img-src data:;")
+    assert "unsafe" not in policy
+    blocks = [*page.all("style"), *(block for block in page.all("script") if "type" not in block.attributes)]
+    for block in blocks:
+        digest = base64.b64encode(hashlib.sha256(block.text.encode()).digest()).decode()
+        assert f"'sha256-{digest}'" in policy
+    for element in page.all():
+        assert "style" not in element.attributes
+        assert not any(key.startswith("on") for key in element.attributes)
+        for key in ("src", "href"):
+            assert element.attributes.get(key, "#").startswith(("#", "data:"))
+
+
+# Whatever names hold
+
+
+def test_text_from_files_never_becomes_html(report, tmp_path):
+    names = [NASTY[i % len(NASTY)] + str(i) for i in range(90)]
+    contents = clustering(sample_names=names, label_names=NASTY[:3], feature_names=(NASTY * 2)[:12])
+    step = {**STEP, "command_line": NASTY[1], "time": NASTY[0], "parameters": {NASTY[0]: NASTY[1]}, "inputs": []}
+    contents = replace(contents, provenance=step, attributes={**contents.attributes, "method": NASTY[1]})
+    page = report(contents, "--title", NASTY[1])
+    assert [image.attributes for image in page.all("img")] == []
+    plain = [block for block in page.all("script") if "type" not in block.attributes]
+    assert len(plain) == 2
+    assert page.one("h1").text == NASTY[1]
+    shown = data_of(page)["names"]
+    assert sum(name.startswith("<script>") for name in shown) > 5
+    assert not any(char in name for name in shown for char in "\n\t\x07\u202e")
+    assert any("\\u202egnp" in name for name in shown)
+    assert any("caf\u00e9 \u732b" in name for name in shown)
+    text = (tmp_path / "page.html").read_bytes()
+    assert b"<script>alert" not in text
+    assert b"\xe2\x80\xae" not in text
+
+
+def test_markup_escapes_everything_but_itself():
+    assert tag("p", "<b>", Markup("<i>x</i>"), None, ["&"], title='"<') == (
+        '<p title="&quot;&lt;">&lt;b&gt;<i>x</i>&amp;</p>'
+    )
+    assert tag("p", "\ud800") == "<p>\\ud800</p>"
+    assert "</script>" not in script_data("x", "</script><!--")[:-9]
+
+
+# Odd clusterings
+
+
+def single_sample_clusters():
+    return clustering(assignments=np.r_[np.zeros(88, int), 7, 1000])
+
+
+ODD = {
+    "one cluster": clustering(assignments=np.zeros(90, int)),
+    "gaps and single samples": single_sample_clusters(),
+    "negative numbers": clustering(assignments=np.arange(90) % 3 - 5),
+    "no names": clustering(sample_names=None, feature_names=None, label_names=None),
+    "no labels": clustering(labels=None, label_names=None),
+    "k-means without factors": clustering(**WITHOUT_FACTORS),
+    "nothing but assignments": clustering(
+        **WITHOUT_FACTORS, labels=None, label_names=None, sample_names=None, feature_names=None
+    ),
+    "one feature": clustering(d=1, rho=np.ones(1)),
+    "one component": clustering(W=np.random.default_rng(0).random((90, 1)), H=np.ones((1, 12))),
+    "all the same": clustering(W=np.ones((90, 3))),
+    "all zero": clustering(W=np.zeros((90, 3)), H=np.zeros((3, 12)), rho=np.zeros(12)),
+    "a history of zeros": clustering(**{f"history/{name}": np.zeros(30) for name in ("objective", "data", "graph")}),
+    "no bandwidth": clustering(**{"history/sigma": np.full(30, np.nan)}),
+    "no finite history": clustering(
+        **{f"history/{name}": np.full(30, np.nan) for name in ("objective", "data", "graph", "sigma", "seconds")}
+    ),
+    "no iterations": clustering(
+        **{f"history/{name}": np.ones(1) for name in ("objective", "data", "graph", "sigma", "seconds")}
+    ),
+    "two samples": clustering(n=2, k=2),
+    "one sample": clustering(n=1, k=1, assignments=np.zeros(1, int)),
+    "long names": clustering(sample_names=["n" * 300] * 90, feature_names=["f" * 300] * 12),
+    "largest coefficient": replace(clustering(), attributes={"cluster_assign": "max"}),
+    "two hundred clusters": clustering(n=600, k=200, d=12),
+    "more classes than fit": clustering(n=400, labels=np.arange(400) % 150, label_names=[f"c{i}" for i in range(150)]),
+    "odd attributes": replace(
+        clustering(), attributes={"graph_edges": "many", "converged": "perhaps", "method": 3, "radii": [1, 2.5]}
+    ),
+    "odd provenance": replace(clustering(), provenance={"inputs": [3, {"name": None, "provenance": []}], "time": {}}),
+}
+
+
+@pytest.mark.parametrize("name", ODD)
+def test_odd_clusterings_give_whole_pages(name, report):
+    contents = ODD[name]
+    page = report(contents)
+    assert len(page.all("section", class_="cluster")) == len(np.unique(contents["assignments"]))
+    assert len(data_of(page)["names"]) == len(contents["assignments"])
+    headings = [int(one.tag[1]) for one in page.all() if re.fullmatch("h[1-6]", one.tag)]
+    assert headings[0] == 1
+    assert all(after - before <= 1 for before, after in itertools.pairwise(headings))
+    ids = [one.attributes["id"] for one in page.all() if "id" in one.attributes]
+    assert len(ids) == len(set(ids))
+    targets = [one.attributes["href"][1:] for one in page.all("a")]
+    assert set(targets) <= set(ids)
+    assert not re.search(r"[MLHV ](nan|inf)\b", " ".join(path.attributes["d"] for path in page.all("path")))
+
+
+def test_a_map_that_cannot_be_drawn_says_why(report):
+    told = {
+        name: report(ODD[name]).one("section", id="map").text for name in ("k-means without factors", "one component")
+    }
+    assert "clusters of a matrix, without coefficients" in told["k-means without factors"]
+    assert "spans no plane" in told["one component"]
+
+
+def test_a_matrix_of_more_pairs_than_can_be_read_becomes_a_list(report):
+    page = report(clustering(n=600, k=200))
+    assert page.all("table", class_="confusion") == []
+    assert len(page.one("section", id="scores").one("table").one("tbody").all("tr")) == 200
+    page = report(ODD["more classes than fit"])
+    assert len(page.one("table", class_="confusion").one("tbody").all("tr")) == 150
+
+
+def test_large_clusterings_show_a_share_of_each_cluster_and_say_so(report, mccgr, tmp_path):
+    contents = clustering(n=900)
+    page = report(contents, "--samples", 300)
+    shown = [one["count"] for one in data_of(page)["clusters"]]
+    assert sum(shown) <= 300
+    assert min(shown) > 90
+    assert "more are not on this page" in page.text
+    outcome = mccgr("report", tmp_path / "C.h5", "--samples", 300, "-o", tmp_path / "again.html")
+    assert "of 900 samples are shown" in outcome.stderr
+
+
+def test_axes_hold_what_they_show():
+    for values in ([1e-300, 1e300], [5.0], [0, 0], [-3, 4], [1, 1 + 1e-12]):
+        scale = upwards(np.array(values, dtype=float))
+        places = scale.place(np.array(values, dtype=float))
+        assert np.isfinite(places).all()
+
+
+# Pictures that are not there
+
+
+def test_pictures_that_cannot_be_read_are_named_in_their_place(report, mccgr, contents, images, tmp_path):
+    (images / "ant" / "0.png").unlink()
+    (images / "bee" / "1.png").write_bytes(b"no picture")
+    page = report(contents, images=images)
+    assert sorted(one.text for one in page.all("span", class_="no-picture")) == ["ant/0.png", "bee/1.png"]
+    outcome = mccgr("report", tmp_path / "C.h5", "--images", images, "-o", tmp_path / "b.html", "--jobs", 0)
+    assert "not shown: ant/0.png: not there" in outcome.stderr
+    assert "not shown: bee/1.png: not a picture" in outcome.stderr
+    assert "pictures: 88 of 90 shown" in outcome.stderr
+
+
+def test_the_wrong_folder_is_one_error(refused, C_file, tmp_path, contents):
+    (tmp_path / "empty").mkdir()
+    said = refused("report", C_file, "--images", tmp_path / "empty", "-o", tmp_path / "x.html", status=2)
+    assert "none of the 90 pictures named in" in said
+    assert said.endswith("name the folder that extract was given")
+    assert "no such file" in refused("report", C_file, "--images", tmp_path / "gone", "-o", tmp_path / "x.html").lower()
+    bare = save(tmp_path / "bare.h5", ODD["no names"])
+    assert "no names of samples" in refused("report", bare, "--images", tmp_path / "empty", "-o", tmp_path / "x.html")
+    assert not (tmp_path / "x.html").exists()
+
+
+def test_names_lead_nowhere_but_into_the_folder(tmp_path):
+    inside, outside = tmp_path / "in", tmp_path / "in-private"
+    for folder in (inside, outside):
+        folder.mkdir()
+        Image.new("RGB", (8, 8)).save(folder / "a.png")
+    names = ["a.png", "./a.png", str(inside / "a.png"), "../in-private/a.png", str(outside / "a.png"), "", "\0", ".."]
+    found = locate(str(inside), names)
+    assert found == [str(inside / "a.png")] * 3 + [None] * 5
+
+
+def test_names_that_are_no_text_are_found(tmp_path):
+    name = os.fsdecode(b"b\xff.png")
+    try:
+        Image.new("RGB", (8, 8)).save(tmp_path / name)
+    except OSError:
+        pytest.skip("this file system has no such names")
+    assert locate(str(tmp_path), ["b\\xff.png"]) == [str(tmp_path / name)]
+
+
+@pytest.mark.parametrize("orientation", range(1, 9))
+def test_thumbnails_are_upright_and_in_colour(tmp_path, orientation):
+    picture = Image.new("RGB", (40, 20), "blue")
+    picture.paste("red", (0, 0, 20, 20))  # the left half
+    turn = {1: None, 2: 0, 3: 3, 4: 1, 5: 5, 6: 2, 7: 6, 8: 4}[orientation]  # Pillow's, which undo the camera's
+    stored = picture if turn is None else picture.transpose(Image.Transpose(turn))
+    exif = Image.Exif()
+    exif[0x0112] = orientation
+    stored.save(tmp_path / "a.jpg", exif=exif, quality=95)
+    made = make_thumbnail(str(tmp_path / "a.jpg"), 32, 10**6)
+    shown = Image.open(io.BytesIO(made.data)).convert("RGB")
+    assert shown.size == (made.width, made.height) == (32, 16)
+    left, right = shown.getpixel((4, 8)), shown.getpixel((28, 8))
+    assert (left[0] > 200, right[2] > 200) == (True, True)
+
+
+def test_thumbnails_of_other_modes(tmp_path):
+    pictures = {
+        "grey.png": Image.new("L", (8, 6), 100),
+        "deep.png": Image.fromarray(np.full((6, 8), 40_000, np.uint16)),
+        "clear.png": Image.new("RGBA", (8, 6), (0, 0, 0, 0)),
+        "cmyk.jpg": Image.new("CMYK", (8, 6), (0, 255, 255, 0)),
+        "palette.gif": Image.new("P", (8, 6), 1),
+    }
+    found = {}
+    for name, picture in pictures.items():
+        picture.save(tmp_path / name)
+        made = make_thumbnail(str(tmp_path / name), 64, 10**6)
+        assert made.fault is None
+        found[name] = Image.open(io.BytesIO(made.data)).convert("RGB").getpixel((4, 3))
+    assert found["clear.png"] == (255, 255, 255)
+    assert abs(found["deep.png"][0] - 156) < 6
+    assert found["cmyk.jpg"][0] > 200
+    assert max(found["cmyk.jpg"][1:]) < 80
+    assert "more than --max-pixels 10" in (make_thumbnail(str(tmp_path / "grey.png"), 64, 10).fault or "")
