@@ -13,7 +13,7 @@ import time
 import h5py
 import numpy as np
 import pytest
-from conftest import planted
+from conftest import paper, planted
 from scipy import sparse
 
 from mccgr_cli import __version__, interrupts, solver, storage
@@ -71,18 +71,26 @@ def test_a_run_goes_on_to_the_same_bits(tmp_path, method, way, kind):
     assert len(found) == 3
 
 
-def test_a_basis_that_is_scaled_back_is_so_after_a_pause_too(tmp_path):
-    """That of gdcls, with a large ridge, remembers how large it was at the start."""
-    X, _ = planted(n=45, d=21)
-    source, settings = MemoryBlocks(X), Settings(k=3, method="gdcls", ridge=1.0, iterations=60, tolerance=0)
-    found = []
+@pytest.mark.parametrize(
+    "settings",
+    [
+        Settings(k=3, method="gdcls", ridge=1.0, iterations=60, tolerance=0),
+        paper(k=3, method="mcc", bandwidth="settle", iterations=60, tolerance=0),
+    ],
+    ids=["a basis that is scaled back remembers its size", "a bandwidth that has settled stays"],
+)
+def test_what_was_learnt_on_the_way_is_known_after_a_pause_too(tmp_path, settings):
+    source = MemoryBlocks(planted(n=45, d=21)[0])
+    pauses, found = [], []
 
     def pause(progress):
-        if len(found) < 45:
+        pauses.append(progress)
+        if len(pauses) == 45:
             found.append(through_a_file(tmp_path, progress(), None))
 
     undisturbed = solver.solve(source, settings, None, on_pause=pause)
-    assert same(solver.solve(source, settings, resumed=read_progress(found[-1], settings, source)), undisturbed)
+    assert settings.bandwidth != "settle" or len(set(undisturbed.history["sigma"][40:])) == 1
+    assert same(solver.solve(source, settings, resumed=read_progress(found[0], settings, source)), undisturbed)
 
 
 def test_starts_still_to_come_are_those_that_would_have_come(tmp_path):

@@ -184,13 +184,13 @@ def test_an_output_larger_than_the_free_space_is_refused_before_it_is_written(tm
 
 @LOCKS
 @pytest.mark.slow
-@pytest.mark.parametrize(("number", "overwrite"), [(8, False), (4, True)])
+@pytest.mark.parametrize(("number", "overwrite"), [(5, False), (3, True)])
 def test_of_several_runs_with_one_output_one_wins_and_the_others_say_why(X_file, tmp_path, number, overwrite):
     folder = tmp_path / "out"
     folder.mkdir()
     output = folder / "F.h5"
     command = [sys.executable, "-m", "mccgr_cli", "factorize", X_file, "--k", "3", "-q", "-o", output]
-    command += ["--init", "random"] + ["--overwrite"] * overwrite
+    command += ["--overwrite"] * overwrite
     runs = [
         subprocess.Popen([*command, "--seed", str(seed)], stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         for seed in range(number)
