@@ -399,12 +399,12 @@ def test_a_matrix_of_more_pairs_than_can_be_read_becomes_a_list(report):
 
 def test_large_clusterings_show_a_share_of_each_cluster_and_say_so(report, mccgr, tmp_path):
     contents = clustering(n=900)
-    page = report(contents, "--samples", 300)
+    page = report(contents, "--show", 300)
     shown = [one["count"] for one in data_of(page)["clusters"]]
     assert sum(shown) <= 300
     assert min(shown) > 90
     assert "more are not on this page" in page.text
-    outcome = mccgr("report", tmp_path / "C.h5", "--samples", 300, "-o", tmp_path / "again.html")
+    outcome = mccgr("report", tmp_path / "C.h5", "--show", 300, "-o", tmp_path / "again.html")
     assert "of 900 samples are shown" in outcome.stderr
 
 

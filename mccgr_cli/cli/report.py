@@ -30,12 +30,12 @@ appearance = options.stack(
         help="The longer side of a picture in the page, at most.",
     ),
     click.option(
-        "--samples",
+        "--show",
         type=types.Whole(min=100, max=200_000),
         metavar="N",
         default=10_000,
         show_default=True,
-        help="Show at most about so many, of each cluster its share, with the most typical and the least certain.",
+        help="At most about so many samples, of each cluster its share, with the most typical and the least certain.",
     ),
 )
 
@@ -81,7 +81,7 @@ def command(**given: Any) -> None:
     if given["source"] == given["labels"] == "-":
         raise ParameterError("--labels", "standard input is the clusters already", "name a file")
     loaded = job.load(given["source"], ("clusters",))
-    findings = report.find(loaded, true_classes(loaded, given["labels"]), given["samples"])
+    findings = report.find(loaded, true_classes(loaded, given["labels"]), given["show"])
     pictures = None
     if given["images"] is not None:
         pictures = thumbnails(job, findings)
@@ -89,7 +89,7 @@ def command(**given: Any) -> None:
         job.reporter.note("samples have names of pictures; --images FOLDER shows them")
     shown = len(findings.order)
     if shown < findings.samples:
-        job.reporter.note(f"{shown} of {findings.samples} samples are shown; --samples N shows more")
+        job.reporter.note(f"{shown} of {findings.samples} samples are shown; --show N shows more")
     job.deliver(report.render(findings, pictures, given["title"]))
 
 
