@@ -74,7 +74,7 @@ def test_a_run_goes_on_to_the_same_bits(tmp_path, method, way, kind):
 @pytest.mark.parametrize(
     "settings",
     [
-        Settings(k=3, method="gdcls", ridge=1.0, iterations=60, tolerance=0),
+        Settings(k=3, method="gdcls", ridge=1.0, iterations=90, tolerance=0),
         paper(k=3, method="mcc", bandwidth="settle", iterations=60, tolerance=0),
     ],
     ids=["a basis that is scaled back remembers its size", "a bandwidth that has settled stays"],
