@@ -56,6 +56,8 @@ TEMPLATES: dict[str, tuple[tuple[str, ...], ...]] = {
         ("cluster", "{}", "--restarts", "1"),
         ("transform", "{}", "matrix.h5"),
         ("plot", "{}", "--figure", "embedding"),
+        ("report", "{}"),
+        ("report", "clusters.h5", "--labels", "{}"),
     ),
     "results": (
         ("info", "{}"),
@@ -85,7 +87,7 @@ TEMPLATES: dict[str, tuple[tuple[str, ...], ...]] = {
     ),
     "journal": (("experiment", "matrix.h5", *EXPERIMENT, "-o", "trials.h5"),),
 }
-WRITERS = ("extract", "graph", "factorize", "cluster", "transform", "experiment", "plot")
+WRITERS = ("extract", "graph", "factorize", "cluster", "transform", "experiment", "plot", "report")
 HDF5 = ("h5", "hdf5", "h5ad", "mat")
 
 # Options of which a large value means much work, which is no fault.
@@ -155,7 +157,8 @@ def command_line(rng: Rng, seed: Seed) -> list[str]:
 def output(rng: Rng, arguments: list[str]) -> list[str]:
     if "-o" in arguments:
         return []
-    suffix = one_of(rng, ("svg", "png", "pdf")) if arguments[0] == "plot" else "h5"
+    suffixes = {"plot": ("svg", "png", "pdf"), "report": ("html",)}.get(arguments[0], ("h5",))
+    suffix = one_of(rng, suffixes)
     streams = [["-o", "-"]] if arguments[0] != "experiment" else []
     return one_of(rng, [["-o", f"out.{suffix}"], [], *streams])
 
