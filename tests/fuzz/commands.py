@@ -66,6 +66,8 @@ TEMPLATES: dict[str, tuple[tuple[str, ...], ...]] = {
         ("transform", "{}", "matrix.h5"),
         ("plot", "{}", "--figure", "embedding"),
         *(("export", "{}", "--format", form) for form in EXPORT_FORMATS),
+        ("report", "{}"),
+        ("report", "clusters.h5", "--labels", "{}"),
     ),
     "results": (
         ("info", "{}"),
@@ -97,6 +99,7 @@ TEMPLATES: dict[str, tuple[tuple[str, ...], ...]] = {
     "journal": (("experiment", "matrix.h5", *EXPERIMENT, "-o", "trials.h5"),),
 }
 WRITERS = ("extract", "graph", "factorize", "cluster", "transform", "experiment", "plot", "export")
+WRITERS = ("extract", "graph", "factorize", "cluster", "transform", "experiment", "plot", "report")
 HDF5 = ("h5", "hdf5", "h5ad", "mat")
 
 # Options of which a large value means much work, which is no fault.
@@ -169,6 +172,8 @@ def output(rng: Rng, arguments: list[str]) -> list[str]:
     suffix = one_of(rng, ("svg", "png", "pdf")) if arguments[0] == "plot" else "h5"
     if arguments[0] == "export":
         suffix = arguments[arguments.index("--format") + 1] if "--format" in arguments else "csv"
+    suffixes = {"plot": ("svg", "png", "pdf"), "report": ("html",)}.get(arguments[0], ("h5",))
+    suffix = one_of(rng, suffixes)
     streams = [["-o", "-"]] if arguments[0] != "experiment" else []
     return one_of(rng, [["-o", f"out.{suffix}"], [], *streams])
 
