@@ -20,7 +20,7 @@ ROOT = PACKAGE.parent
 # From the top down: a module imports only from its own layer and those below it.
 LAYERS = (
     ("cli",),
-    ("checkpoints", "comparison", "estimate", "experiment", "plots"),
+    ("checkpoints", "comparison", "estimate", "experiment", "plots", "ranking"),
     ("provenance", "stages"),
     ("solver", "metrics"),
     ("axes", "clustering", "features", "graph", "initialize", "methods", "neighbours"),

@@ -20,7 +20,7 @@ from mccgr_cli.interrupts import INTERRUPTS, ignore_interrupts
 
 COMMANDS = (
     *("extract", "graph", "factorize", "cluster", "evaluate", "transform"),
-    *("experiment", "table", "plot", "info"),
+    *("rank", "experiment", "table", "plot", "info"),
 )
 
 SOON = 0.05  # seconds
