@@ -3,10 +3,10 @@
     python -m benchmarks.rank [FILE:K ...] [--seeds 5] [--levels easy,noisy,hard] [--ks 3,5,8,12] [--jobs 1]
 
 Planted: k parts that share features, clusters of unequal size, samples that have some of other parts too, noise that
-multiplies, and features of nothing but noise. FILE:K are matrices of which K is held to be right, as COIL20.mat:20. Each
-is ranked with the defaults and --k 2-15 (or to K + 5). "at k" is the agreement (adjusted Rand index) of the clusters of
-``mccgr factorize --k K`` with the truth: where it is low, nothing can tell how many clusters there are. Of what has no
-clusters at all (noise, permuted features of textures; and a line from one part to another) 1 (2) is right.
+multiplies, and features of nothing but noise. FILE:K are matrices of which K is held to be right, as COIL20.mat:20.
+Each is ranked with the defaults and --k 2-15 (or to K + 5). "at k" is the agreement (adjusted Rand index) of the
+clusters of ``mccgr factorize --k K`` with the truth: where it is low, nothing can tell how many clusters there are. Of
+what has no clusters at all (noise, permuted features of textures; and a line from one part to another) 1 (2) is right.
 """
 
 from __future__ import annotations

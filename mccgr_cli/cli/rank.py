@@ -99,6 +99,7 @@ def command(**given: Any) -> None:
     """
     from mccgr_cli import ranking, stages
     from mccgr_cli.cli.job import Job, show
+    from mccgr_cli.normalize import normalize
 
     given = options.told_once(given)
     plan = make_plan(given)
@@ -106,7 +107,7 @@ def command(**given: Any) -> None:
     matrix: Loaded = job.load(given["source"], ("matrix",))
     X = stages.prepare(matrix, "none", "float64")
     whole = X.shape[0]
-    X = stages.normalize(ranking.draw_samples(X, given["samples"], given["seed"]), given["normalize"])
+    X = normalize(ranking.draw_samples(X, given["samples"], given["seed"]), given["normalize"])
     ranking.check(plan, X.shape)
     if X.shape[0] < whole:
         job.reporter.note(f"{X.shape[0]} of {whole} samples are used, drawn at random (--samples)")

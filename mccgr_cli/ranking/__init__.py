@@ -1,7 +1,7 @@
 """Which k? Stability, held-out error and silhouette for a range of them, and what they come to.
 
-The work falls into pieces, each of which depends on nothing but the matrix, the plan and itself, so that they may be done
-in any order, anywhere.
+The work falls into pieces, each of which depends on nothing but the matrix, the plan and itself, so that they may be
+done in any order, anywhere.
 """
 
 from __future__ import annotations
@@ -92,7 +92,9 @@ def check(plan: Plan, shape: tuple[int, int]) -> None:
     (n, d), k = shape, max(plan.ks)
     most = min(plan.drawn(n), d)
     if most < 2:
-        raise DataError("X", f"{n} x {d}: too small for its components to be counted", "bring more samples and features")
+        raise DataError(
+            "X", f"{n} x {d}: too small for its components to be counted", "bring more samples and features"
+        )
     if k > most:
         drawn = "" if d < plan.drawn(n) else f", of which each run draws {plan.drawn(n)}"
         what = f"{k} components are more than {n} samples of {d} features have room for{drawn}"
@@ -162,20 +164,21 @@ def conclude(pieces: Sequence[Piece], outcomes: Sequence[Any], X: Matrix, plan: 
     """From the outcomes of all pieces, None where its process died."""
     runs: dict[int, list[Run]] = {k: [] for k in plan.all_ks()}
     failures: dict[int, str] = {}
-    masks, rho = [], None
+    masks: list[list[float]] = []
+    rho: Array | None = None
     faults = [outcome for outcome in outcomes if isinstance(outcome, MccgrError)]
     for piece, outcome in zip(pieces, outcomes, strict=True):
         if outcome is None or isinstance(outcome, MccgrError):
             if piece.kind == "run":
                 failures.setdefault(piece.k, "its process died" if outcome is None else str(outcome))
-            continue
-        if piece.kind == "run":
+        elif piece.kind == "run":
             runs[piece.k].append(outcome)
         elif piece.kind == "mask":
             masks.append(outcome)
+        else:
+            rho = outcome
     if not masks and not any(runs.values()):
         raise faults[0] if faults else DataError("worker processes", "all of them died", "give fewer --jobs")
-    rho = next((o for p, o in zip(pieces, outcomes, strict=True) if p.kind == "weights" and isinstance(o, np.ndarray)), None)
     places = place(X, plan.graph.axes_for(max(plan.ks)), rho)
     rows = [{"k": k, **judged(k, runs[k], places)} for k in plan.all_ks()]
     columns = {name: np.array([row[name] for row in rows]) for name in rows[0]}
@@ -226,6 +229,7 @@ def ranks_contents(ranking: Ranking, plan: Plan, samples: int, how: str) -> Cont
         "by_stability": found.by_stability,
         "by_heldout": found.by_heldout,
         "by_silhouette": found.by_silhouette,
+        "bracket": list(found.bracket),
         "method": plan.settings.method,
         "normalize": how,
         "runs": plan.runs,

@@ -64,7 +64,7 @@ def recommend(columns: Mapping[str, Array], wanted: Sequence[int]) -> Recommenda
             reasons.append(f"By themselves the criteria would say: {', '.join(each)}.")
         else:
             reasons.append("All criteria agree.")
-        firm = firm and not all(against)  # that more components predict better is no objection
+        firm = firm and not (against and all(against))  # that more components predict better is no objection
     limits = bracket.least, bracket.most
     return Recommendation(k, by_stability, bracket.fewest, by_silhouette, limits, firm, " ".join(reasons))
 

@@ -65,6 +65,7 @@ def predict(X: Array, hidden: Entries, k: int, rho: Array, rng: np.random.Genera
     W, H = nndsvd_start(MemoryBlocks(filled), k, float(filled.mean()), rng)
     rows, columns = hidden
     previous = np.inf
+    found: Array = filled[hidden]
     for step in range(STEPS):
         improve(H, W.T @ W, W.T @ filled)
         weighted = rho * H
