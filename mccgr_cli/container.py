@@ -69,6 +69,15 @@ RESULTS = {
     **{name: Field("r", "real", required=True) for name in ("alpha", "strength", "theta", "keep", "seconds")},
     **{name: Field("r", "real", required=True, within=(-1.0 if name == "ari" else 0.0, 1.0)) for name in SCORES},
 }
+# One entry for every number of components that was tried; NaN where a criterion says nothing.
+RANKS = {
+    **{name: Field("r", "whole", required=True) for name in ("k", "runs")},
+    **{
+        name: Field("r", "real", required=True)
+        for name in ("reproducibility", "reproducibility_error", "agreement", "cophenetic", "dispersion")
+    },
+    **{name: Field("r", "real", required=True) for name in ("heldout", "heldout_error", "silhouette")},
+}
 # The state of a solver between two iterations: what a method has beside W and H, and the best of earlier starts.
 FINITE = (-1e300, 1e300)
 BASIS = Field("kd", "real", within=FINITE)
@@ -104,6 +113,7 @@ SCHEMA: Mapping[str, Mapping[str, Field]] = {
         **NAMES,
     },
     "results": RESULTS,
+    "ranks": RANKS,
     "checkpoint": CHECKPOINT,
 }
 

@@ -24,6 +24,7 @@ DETECTORS = ("dense", "keypoints")
 LARGEST_RADIUS = 10_000
 FIGURES_OF_FACTORS = ("convergence", "weights", "basis", "embedding")
 FIGURES_OF_RESULTS = ("scores", "sweep", "iterations")
+FIGURES_OF_RANKS = ("criteria",)
 FIGURE_FORMATS = ("svg", "png", "pdf")
 ORDERS = ("C", "F")
 EXPORTED = ("W", "H", "assignments", "rho", "X", "A")

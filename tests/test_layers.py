@@ -21,7 +21,7 @@ ROOT = PACKAGE.parent
 LAYERS = (
     ("cli",),
     ("estimator",),
-    ("api", "checkpoints", "comparison", "estimate", "experiment", "exporting", "plots", "report"),
+    ("api", "checkpoints", "comparison", "estimate", "experiment", "exporting", "plots", "ranking", "report"),
     ("provenance", "stages"),
     ("solver", "metrics"),
     ("axes", "clustering", "features", "graph", "initialize", "methods", "neighbours"),

@@ -20,7 +20,7 @@ from mccgr_cli.interrupts import INTERRUPTS, ignore_interrupts
 
 COMMANDS = (
     *("run", "extract", "graph", "factorize", "cluster", "evaluate", "transform"),
-    *("experiment", "table", "plot", "report", "export", "info"),
+    *("rank", "experiment", "table", "plot", "report", "export", "info"),
 )
 
 SOON = 0.05  # seconds

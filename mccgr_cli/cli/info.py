@@ -84,9 +84,22 @@ def health(contents: Contents) -> dict[str, Any]:
             facts["silenced"] = first_few([contents["feature_names"][j] for j in silenced])
     if "assignments" in contents:
         facts["clusters"] = len(np.unique(contents["assignments"]))
+    if contents.kind == "ranks":
+        facts |= {f"k = {k}": told for k, told in ranked(contents)}
     if "labels" in contents:
         facts["classes"] = len(np.unique(contents["labels"]))
     return facts
+
+
+def ranked(contents: Contents) -> Iterator[tuple[int, str]]:
+    """Of every number of components, what was found."""
+    names = {"reproducibility": "least cluster", "agreement": "agreement", "cophenetic": "cophenetic"}
+    names |= {"dispersion": "dispersion", "heldout": "held-out error", "silhouette": "silhouette"}
+    for row, k in enumerate(contents["k"].tolist()):
+        values = ((shown, float(contents[name][row])) for name, shown in names.items())
+        known = ", ".join(f"{shown} {value:.3f}" for shown, value in values if value == value)
+        marked = " (recommended)" if k == contents.attributes.get("recommended") else ""
+        yield k, f"{known or 'nothing known'}{marked}"
 
 
 def filled(X: Any) -> tuple[Any, Any, Any]:

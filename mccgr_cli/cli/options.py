@@ -193,8 +193,7 @@ course = stack(
     ),
 )
 
-solver = stack(
-    click.option("--k", type=number("k"), metavar="N", required=True, help="Number of components."),
+objective = stack(
     click.option(
         "--method",
         type=click.Choice(METHODS),
@@ -232,6 +231,11 @@ solver = stack(
         metavar="NUMBER",
         help="The same in the paper's way, as the width of the kernel in mean errors; instead of --keep.",
     ),
+)
+
+solver = stack(
+    click.option("--k", type=number("k"), metavar="N", required=True, help="Number of components."),
+    objective,
     start(files=True),
     course,
 )

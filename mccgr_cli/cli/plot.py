@@ -11,7 +11,14 @@ import click
 
 from mccgr_cli.cli import options, types
 from mccgr_cli.errors import MccgrError, ParameterError
-from mccgr_cli.settings import FIGURE_FORMATS, FIGURES_OF_FACTORS, FIGURES_OF_RESULTS, ORDERS, Drawing
+from mccgr_cli.settings import (
+    FIGURE_FORMATS,
+    FIGURES_OF_FACTORS,
+    FIGURES_OF_RANKS,
+    FIGURES_OF_RESULTS,
+    ORDERS,
+    Drawing,
+)
 
 
 class Only(click.ParamType):  # type: ignore[type-arg]
@@ -30,9 +37,9 @@ class Only(click.ParamType):  # type: ignore[type-arg]
 @click.argument("sources", metavar="FILE...", nargs=-1, required=True, type=types.FILE)
 @click.option(
     "--figure",
-    type=click.Choice([*FIGURES_OF_FACTORS, *FIGURES_OF_RESULTS]),
+    type=click.Choice([*FIGURES_OF_FACTORS, *FIGURES_OF_RESULTS, *FIGURES_OF_RANKS]),
     help="What to draw.  [default: convergence of factors; of results, scores if there is more than one K, else the "
-    "sweep of what varies, else iterations]",
+    "sweep of what varies, else iterations; criteria of ranks]",
 )
 @click.option(
     "--only",
@@ -78,6 +85,7 @@ def command(**given: Any) -> None:
     pictures; embedding, the samples in the plane of the first two principal components of W, by class and cluster.
     Of a file made by experiment: scores, accuracy and NMI by the number of clusters; sweep, the same by the
     parameter that was varied; iterations, how soon runs settled. Bands are 95 % confidence intervals of the mean.
+    Of a file made by rank: criteria, by the number of components, with the one that is recommended.
 
     The suffix of the output says its format: .svg, .png or .pdf. The same input gives the same bytes. Needs
     matplotlib, which pip install 'mccgr-cli[plot]' brings.
@@ -88,6 +96,7 @@ def command(**given: Any) -> None:
       mccgr plot l2.factors.h5 mccgr.factors.h5 -o convergence.pdf
       mccgr plot X.factors.clusters.h5 --figure embedding -o embedding.png --dpi 300
       mccgr plot faces.factors.h5 --figure basis --shape 112x92 --order F -o basis.png
+      mccgr plot ranks.h5 -o ranks.svg
       mccgr plot results.h5 --figure sweep --only k=5 -o alpha.svg
     """
     from mccgr_cli.cli.job import Job, derived_path
@@ -97,7 +106,7 @@ def command(**given: Any) -> None:
         raise ParameterError("FILE", "standard input can be read only once", "name files")
     job = Job(given, stage=None)
     form = options.chosen_format(given["output"], given["form"], FIGURE_FORMATS)
-    loaded = [job.load(source, ("factors", "clusters", "results")) for source in sources]
+    loaded = [job.load(source, ("factors", "clusters", "results", "ranks")) for source in sources]
     with needing_matplotlib():
         from mccgr_cli import plots
     loaded = [plots.select(one, given["only"]) for one in loaded]

@@ -7,11 +7,11 @@ from collections.abc import Callable, Sequence
 from matplotlib.figure import Figure
 
 from mccgr_cli.errors import ParameterError
-from mccgr_cli.plots import factors, results
+from mccgr_cli.plots import factors, ranks, results
 from mccgr_cli.plots.canvas import Note, encode, our_look
 from mccgr_cli.plots.results import default_figure, select
 from mccgr_cli.readers import KINDS, Loaded
-from mccgr_cli.settings import FIGURES_OF_FACTORS, FIGURES_OF_RESULTS, Drawing
+from mccgr_cli.settings import FIGURES_OF_FACTORS, FIGURES_OF_RANKS, FIGURES_OF_RESULTS, Drawing
 
 FIGURES: dict[str, Callable[[Sequence[Loaded], Drawing, Note], Figure]] = {
     "convergence": factors.convergence,
@@ -21,16 +21,23 @@ FIGURES: dict[str, Callable[[Sequence[Loaded], Drawing, Note], Figure]] = {
     "scores": results.scores,
     "sweep": results.sweep,
     "iterations": results.iterations,
+    "criteria": ranks.criteria,
 }
 __all__ = ["choose", "render", "select"]
-OF_KIND = {"factors": FIGURES_OF_FACTORS, "clusters": FIGURES_OF_FACTORS, "results": FIGURES_OF_RESULTS}
+OF_KIND = {
+    "factors": FIGURES_OF_FACTORS,
+    "clusters": FIGURES_OF_FACTORS,
+    "results": FIGURES_OF_RESULTS,
+    "ranks": FIGURES_OF_RANKS,
+}
 
 
 def choose(name: str | None, given: Sequence[Loaded]) -> str:
     """The figure that was asked for, if it can be drawn from these files, else the one that suits them."""
     first = given[0]
     if name is None:
-        name = default_figure(first) if first.contents.kind == "results" else "convergence"
+        kind = first.contents.kind
+        name = default_figure(first) if kind == "results" else OF_KIND[kind][0]
     for one in given:
         kind = one.contents.kind
         if name not in OF_KIND[kind]:

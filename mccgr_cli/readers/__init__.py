@@ -64,6 +64,7 @@ KINDS = {
     "factors": ("factors", "mccgr factorize"),
     "clusters": ("clusters", "mccgr cluster"),
     "results": ("the results of an experiment", "mccgr experiment"),
+    "ranks": ("the criteria for a number of components", "mccgr rank"),
     "checkpoint": ("the state of a run", "mccgr factorize --checkpoint"),
 }
 

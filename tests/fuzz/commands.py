@@ -98,8 +98,7 @@ TEMPLATES: dict[str, tuple[tuple[str, ...], ...]] = {
     ),
     "journal": (("experiment", "matrix.h5", *EXPERIMENT, "-o", "trials.h5"),),
 }
-WRITERS = ("extract", "graph", "factorize", "cluster", "transform", "experiment", "plot", "export")
-WRITERS = ("extract", "graph", "factorize", "cluster", "transform", "experiment", "plot", "report")
+WRITERS = ("extract", "graph", "factorize", "cluster", "transform", "experiment", "plot", "report", "export")
 HDF5 = ("h5", "hdf5", "h5ad", "mat")
 
 # Options of which a large value means much work, which is no fault.
@@ -169,11 +168,10 @@ def command_line(rng: Rng, seed: Seed) -> list[str]:
 def output(rng: Rng, arguments: list[str]) -> list[str]:
     if "-o" in arguments:
         return []
-    suffix = one_of(rng, ("svg", "png", "pdf")) if arguments[0] == "plot" else "h5"
-    if arguments[0] == "export":
-        suffix = arguments[arguments.index("--format") + 1] if "--format" in arguments else "csv"
     suffixes = {"plot": ("svg", "png", "pdf"), "report": ("html",)}.get(arguments[0], ("h5",))
     suffix = one_of(rng, suffixes)
+    if arguments[0] == "export":
+        suffix = arguments[arguments.index("--format") + 1] if "--format" in arguments else "csv"
     streams = [["-o", "-"]] if arguments[0] != "experiment" else []
     return one_of(rng, [["-o", f"out.{suffix}"], [], *streams])
 

@@ -1,0 +1,130 @@
+"""How often ``mccgr rank`` finds the number of parts that were planted, as Markdown.
+
+    python -m benchmarks.rank [FILE:K ...] [--seeds 5] [--levels easy,noisy,hard] [--ks 3,5,8,12] [--jobs 1]
+
+Planted: k parts that share features, clusters of unequal size, samples that have some of other parts too, noise that
+multiplies, and features of nothing but noise. FILE:K are matrices of which K is held to be right, as COIL20.mat:20.
+Each is ranked with the defaults and --k 2-15 (or to K + 5). "at k" is the agreement (adjusted Rand index) of the
+clusters of ``mccgr factorize --k K`` with the truth: where it is low, nothing can tell how many clusters there are. Of
+what has no clusters at all (noise, permuted features of textures; and a line from one part to another) 1 (2) is right.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from mccgr_cli import ranking, stages
+from mccgr_cli.blocks import Array, Matrix
+from mccgr_cli.clustering import kmeans
+from mccgr_cli.metrics import evaluate
+from mccgr_cli.normalize import normalize
+from mccgr_cli.readers import load
+from mccgr_cli.settings import NORMALIZATION, GraphSettings, Settings
+from mccgr_cli.workers import Workers
+
+TEXTURES = Path(__file__).parent.parent / "sample_data" / "textures.h5"
+
+
+@dataclass(frozen=True)
+class Level:
+    """How hard it is."""
+
+    mixing: float  # of other parts in a sample
+    noise: float  # relative standard deviation
+    useless: float  # features of noise, for each that is none
+
+
+LEVELS = {"easy": Level(0.25, 0.6, 0.25), "noisy": Level(0.4, 0.8, 0.5), "hard": Level(0.6, 1.0, 0.5)}
+
+
+def planted(k: int, seed: int, level: Level, samples: int = 30, features: int = 12) -> tuple[Array, Array]:
+    """So many samples and features for each of k parts: X and the part that each sample has most of."""
+    rng = np.random.default_rng([seed, k])
+    sizes = np.maximum(samples * k * rng.dirichlet(np.full(k, 6.0)), 8).astype(int)
+    labels = rng.permutation(np.repeat(np.arange(k), sizes))
+    n, d = len(labels), features * k
+    parts = 0.05 + rng.gamma(1.0, 1.0, (k, d)) * (rng.random((k, d)) < max(1.5 / k, 0.25))
+    others = rng.dirichlet(np.full(k, 0.5), n) * rng.random((n, 1))
+    X = (np.eye(k)[labels] + 2 * level.mixing * others) @ parts
+    X *= rng.gamma(level.noise**-2, level.noise**2, X.shape)
+    X += 0.1 * rng.random(X.shape)
+    X *= rng.gamma(4, 0.25, (n, 1))
+    useless = rng.gamma(1.0, parts.mean(), (n, int(level.useless * d)))
+    return np.hstack([X, useless])[:, rng.permutation(d + useless.shape[1])], labels
+
+
+def without_clusters(seed: int) -> dict[str, tuple[Array, int]]:
+    rng = np.random.default_rng(seed)
+    textures = load(str(TEXTURES)).contents["X"].astype(np.float64)
+    parts, where = rng.gamma(1.0, 1.0, (2, 60)), rng.random((150, 1))
+    return {
+        "noise": (rng.gamma(2.0, 1.0, (150, 60)), 1),
+        "textures, permuted": (rng.permuted(textures, axis=0), 1),
+        "a line": ((where * parts[0] + (1 - where) * parts[1]) * rng.gamma(4, 0.25, (150, 60)), 2),
+    }
+
+
+def rank(X: Matrix, most: int, jobs: int) -> ranking.Ranking:
+    plan = ranking.Plan(tuple(range(2, most + 1)), 20, 0.8, 0, Settings(k=1), GraphSettings())
+    X = normalize(ranking.draw_samples(X, 3000, 0).astype(np.float64), NORMALIZATION)
+    pieces = plan.pieces()
+    with Workers(jobs) as workers:
+        outcomes = list(workers.map(ranking.perform, pieces, (X, plan), None))
+    return ranking.conclude(pieces, outcomes, X, plan)
+
+
+def attainable(X: Matrix, labels: Array, k: int) -> float:
+    X, settings = normalize(X.astype(np.float64), NORMALIZATION), Settings(k=k)
+    factors = stages.factorize(X, settings, stages.choose_graph(X, settings, GraphSettings()))
+    return evaluate(labels.tolist(), kmeans(factors.W, k, 20, 0)).ari
+
+
+def show(name: str, X: Matrix, labels: Array | None, k: int, jobs: int) -> bool:
+    """Print a row; whether the recommendation is within one of the truth."""
+    began = time.perf_counter()
+    best = rank(X, max(15, k + 5), jobs).recommendation
+    agrees = "-" if labels is None else f"{attainable(X, labels, k):.2f}"
+    votes = f"{best.by_stability} | {best.by_heldout} | {best.bracket[0]}-{best.bracket[1]} | {best.by_silhouette}"
+    shape = f"{X.shape[0]} x {X.shape[1]}"
+    told = f"**{best.k}**{'' if best.firm else ' (in doubt)'}"
+    print(f"| {name} | {shape} | {k} | {told} | {votes} | {agrees} | {time.perf_counter() - began:.0f} |", flush=True)
+    return abs(best.k - k) <= 1
+
+
+def main() -> None:
+    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options.add_argument("files", nargs="*", metavar="FILE:K")
+    options.add_argument("--seeds", type=int, default=5)
+    options.add_argument("--levels", default=",".join(LEVELS))
+    options.add_argument("--ks", default="3,5,8,12")
+    options.add_argument("--jobs", type=int, default=1)
+    given = options.parse_args()
+    print("| problem | size | k | recommended | stability | held-out | bracket | silhouette | at k | seconds |")
+    print("|---" * 10 + "|", flush=True)
+    counts: dict[str, list[bool]] = {}
+    for level in filter(None, given.levels.split(",")):
+        for k in map(int, given.ks.split(",")):
+            for seed in range(given.seeds):
+                X, labels = planted(k, seed, LEVELS[level])
+                right = show(f"{level} {seed}", X, labels, k, given.jobs)
+                counts.setdefault(f"{level}, k = {k}", []).append(right)
+    for seed in range(min(given.seeds, 2)):
+        for name, (X, k) in without_clusters(seed).items():
+            show(f"{name} {seed}", X, None, k, given.jobs)
+    for one in given.files:
+        path, _, k = one.rpartition(":")
+        contents = load(path).contents
+        show(Path(path).name, contents["X"], contents["labels"], int(k), given.jobs)
+    if counts:
+        print("\n| planted | within one of it |\n|---|---|")
+        for name, found in counts.items():
+            print(f"| {name} | {sum(found)} of {len(found)} |")
+
+
+if __name__ == "__main__":
+    main()
