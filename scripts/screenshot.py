@@ -12,21 +12,15 @@ from playwright.sync_api import sync_playwright
 
 PICTURE = Path(__file__).parent.parent / "docs" / "figures" / "report.webp"
 WIDTH, HEIGHT, GAP = 1280, 1700, 24
-OFF = (
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-)
+OFF = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-sync"]
 
 
 def screenshots(page: Path) -> list[Image.Image]:
     """The top of the page in light colours, and its clusters in dark ones."""
     browser_path = shutil.which("chromium") or shutil.which("google-chrome")
-    taken = []
+    taken: list[Image.Image] = []
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=browser_path, args=list(OFF))
+        browser = playwright.chromium.launch(executable_path=browser_path, args=OFF)
         for scheme, place in (("light", "body"), ("dark", "#clusters")):
             shown = browser.new_page(viewport={"width": WIDTH, "height": HEIGHT}, color_scheme=scheme)  # type: ignore[arg-type]
             shown.goto(page.resolve().as_uri())
