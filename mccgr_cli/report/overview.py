@@ -413,7 +413,7 @@ def provenance_section(findings: Findings) -> Markup:
         told.append(tag("p", "The file does not say how it was made.", class_="absent-note"))
     attributes = [(str(name), shown_value(value)) for name, value in sorted(findings.contents.attributes.items())]
     parameters = folded("Parameters", facts(list(attributes))) if attributes else None
-    this = facts([("File", findings.given.name), ("SHA-256", checksum(findings.given.sha256))])
+    this = facts([("File", tag("span", findings.given.name)), ("SHA-256", checksum(findings.given.sha256))])
     return section("provenance", "Provenance", this, *told, parameters, lede="Every command that led to this page.")
 
 

@@ -6,7 +6,6 @@
   const byId = (id) => document.getElementById(id);
   const data = JSON.parse(byId("data").textContent);
   const root = document.documentElement;
-  const calm = matchMedia("(prefers-reduced-motion: reduce)");
   const PREFIX = "data:image/webp;base64,";
   const CHUNK = 60; // tiles that are made at a time
 
@@ -176,7 +175,8 @@
     if (found) found.classList.add("chosen");
     target.focus({ preventScroll: true });
     const place = target.getBoundingClientRect().top < part.getBoundingClientRect().top + innerHeight * 0.6 ? part : target;
-    place.scrollIntoView({ behavior: calm.matches ? "auto" : "smooth", block: place === part ? "start" : "center" });
+    // at once: a smooth way past clusters that have not been laid out yet would end elsewhere
+    place.scrollIntoView({ behavior: "instant", block: place === part ? "start" : "center" });
   }
 
   // Viewer

@@ -59,7 +59,8 @@ def how_ordered(findings: Findings, noun: str) -> str:
         return (
             f"The most typical {noun}s first: those nearest to the mean. There is no other cluster to mistake it for."
         )
-    told = f"The most typical {noun}s first, the least certain last. The line below each is its certainty: "
+    where = "below" if noun == "picture" else "beside"
+    told = f"The most typical {noun}s first, the least certain last. The line {where} each is its certainty: "
     if findings.contents.attributes.get("cluster_assign") == "max":
         return f"{told}by how much its largest coefficient exceeds the next, as a share of it."
     return f"{told}full if it lies at the mean of its cluster, empty if it lies as near to another."
