@@ -210,7 +210,8 @@ def test_the_keyboard_reaches_everything(visit, pictured):
     assert first != second
     page.keyboard.press("Escape")
     assert not viewer.is_visible()
-    assert focused(page, "querySelector('img').alt") == second
+    returned = "name => document.activeElement.querySelector('img')?.alt === name"
+    page.wait_for_function(returned, arg=second)  # a dialog tells that it has closed a moment later
 
 
 def test_a_button_shows_the_rest_of_a_sheet(visit, pictured):

@@ -9,9 +9,10 @@ from typing import Any, Protocol
 import numpy as np
 
 from mccgr_cli.report.charts import marker
+from mccgr_cli.report.course import mean_of
 from mccgr_cli.report.findings import FIRST, LAST, Cluster, Feature, Findings, Profiles
 from mccgr_cli.report.markup import Markup, readable, tag
-from mccgr_cli.report.overview import bar, counted, folded, mean_of, percent, section
+from mccgr_cli.report.overview import bar, counted, folded, percent, section
 
 TOP_FEATURES = 10
 SEEN = {True: FIRST, False: 12}  # most typical ones at once, with pictures and without
@@ -87,9 +88,9 @@ def cluster_part(
         )
     sheet = sheets(findings, cluster, start, pictures)
     if pictures is None and rest:
-        body = tag("div", tag("div", sheet), rest, class_="beside")
+        body = tag("div", tag("div", sheet), rest, class_="content beside")
     else:
-        body = Markup("".join([*sheet, *rest]))
+        body = tag("div", sheet, rest, class_="content")
     return tag("section", heading, about, body, id=identity, class_="cluster", aria_labelledby=f"{identity}-title")
 
 
