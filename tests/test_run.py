@@ -13,6 +13,7 @@ from pathlib import Path
 import h5py
 import pytest
 
+from mccgr_cli import storage
 from mccgr_cli.cli.run import command as run_command
 from mccgr_cli.features.grid import suited
 from mccgr_cli.features.pictures import find
@@ -158,6 +159,30 @@ def test_small_pictures_get_a_finer_grid(run, mccgr, pictures, tmp_path):
     run(pictures, "--k", 3, *QUICK, "--step", 5)
     with h5py.File(tmp_path / "out" / "matrix.h5") as file:
         assert (file.attrs["step"], list(file.attrs["radii"])) == (5, [4, 8, 12, 16])
+
+
+@pytest.mark.parametrize("moment", ["before", "after"])
+@pytest.mark.parametrize("earlier", [True, False])
+def test_a_run_that_ends_as_a_file_gets_its_name_knows_it_again(
+    run, mccgr, X_file, tmp_path, monkeypatch, moment, earlier
+):
+    if earlier:
+        run(X_file, "--k", 2)
+    publish = storage.publish
+
+    def ended(temporary, target, overwrite):
+        if target.name != "clusters.h5":
+            publish(temporary, target, overwrite)
+            return
+        if moment == "after":
+            publish(temporary, target, overwrite)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(storage, "publish", ended)
+        assert mccgr("run", X_file, "--k", 3, "-o", tmp_path / "out").status == 130
+    cluster = [] if moment == "after" else ["cluster"]
+    assert stages_done(run(X_file, "--k", 3)) == [*cluster, "export", "report"]
 
 
 @pytest.mark.slow

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +13,7 @@ import click
 from mccgr_cli import __version__
 from mccgr_cli.cli import extract, options, report, types
 from mccgr_cli.cli.evaluate import labels_option
-from mccgr_cli.cli.retyping import COMMAND_LINE, TYPED, Retypable, Typed, arguments
+from mccgr_cli.cli.retyping import BEFORE_WRITING, COMMAND_LINE, TYPED, Retypable, Typed, arguments
 from mccgr_cli.errors import OutputError, ParameterError
 from mccgr_cli.settings import CLUSTER_RESTARTS, Description
 
@@ -226,12 +227,12 @@ def follow(stage: Stage, before: str, manifest: Manifest, folder: Path, staging:
         staging.skip(stage.command)
         return key
     staging.begin(stage.command)
+    click.get_current_context().meta[BEFORE_WRITING] = partial(manifest.add, stage.command, key, stage.file)
     try:
         call(stage, folder / stage.file)
     except KeyboardInterrupt:
         keep(f"what is done is kept in {folder}; the same command goes on")
         raise
-    manifest.add(stage.command, key, stage.file)
     staging.end(stage.command)
     return key
 
