@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -88,6 +89,8 @@ def command(**given: Any) -> None:
     from mccgr_cli.manifest import Manifest
 
     reporter = Reporter(given["quiet"], given["verbose"])
+    if not given["output"]:
+        raise ParameterError("-o", "no folder name", "the command that should give it may have failed")
     folder = Path(given["output"])
     typed: Typed = click.get_current_context().meta[TYPED]
     options.told_once(given)
@@ -112,13 +115,16 @@ def command(**given: Any) -> None:
 def pictures_of(source: str, typed: Typed) -> list[Picture] | None:
     """Those in the folder, or None if it is a matrix."""
     from mccgr_cli.features.pictures import find
-    from mccgr_cli.readers import accessing, require_name
+    from mccgr_cli.readers import accessing, require_name, split_inner
 
     require_name(source)
     if source == "-":
         raise ParameterError("SOURCE", "standard input cannot be read again", "name a folder or a file")
     with accessing(source):
+        path = Path(split_inner(source)[0])
         is_folder = Path(source).is_dir()
+        if path.exists() and not (is_folder or path.is_file()):
+            raise ParameterError("SOURCE", f"{source} cannot be read again", "name a folder or a file")
     unused = OF_MATRICES if is_folder else OF_PICTURES
     for parameter in click.get_current_context().command.params:
         if parameter.name in unused and parameter.name in typed:
@@ -168,7 +174,7 @@ def claim(folder: Path, files: Iterable[str], overwrite: bool) -> None:
     from mccgr_cli.storage import Claim, writing
 
     with writing(str(folder)):
-        if folder.exists() and not folder.is_dir():
+        if os.path.lexists(folder) and not folder.is_dir():
             raise OutputError(str(folder), "is not a folder", "name another with -o")
         if not folder.parent.is_dir():
             raise OutputError(str(folder), f"there is no folder {folder.parent}", "make it first")
