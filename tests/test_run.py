@@ -163,6 +163,12 @@ def test_what_does_not_fit_is_refused_in_one_line(mccgr, X_file, tmp_path, argum
     assert not (tmp_path / "out" / "factors.h5").exists()
 
 
+def test_pipes_and_devices_among_the_pictures_are_left_out(run, pictures):
+    os.mkfifo(pictures / "brick" / "pipe.png")
+    (pictures / "grass" / "endless.png").symlink_to("/dev/zero")
+    assert "pictures: 15 of 17 used" in run(pictures, "--k", 3, "--iterations", 2, *QUICK).stderr
+
+
 def test_folders_are_not_matrices(refused, pictures, tmp_path):
     assert "a folder of pictures" in refused("run", pictures, "--k", 3, "--transpose", "-o", tmp_path / "o", status=2)
     assert "standard input" in refused("run", "-", "--k", 3, "-o", tmp_path / "o", status=2)
