@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -31,7 +32,7 @@ class Manifest:
     @property
     def is_ours(self) -> bool:
         """Whether there is one, or the name is free."""
-        return bool(self._stages) or not self.path.exists() or read_object(self.path).get("format") == FORMAT
+        return bool(self._stages) or not os.path.lexists(self.path) or read_object(self.path).get("format") == FORMAT
 
     def is_current(self, stage: str, key: str, name: str) -> bool:
         """Whether this file of a stage is there, and would be made again as it is."""
@@ -94,7 +95,7 @@ def read_object(path: Path) -> dict[str, Any]:
 
 
 def foreign(manifest: Manifest, names: Sequence[str]) -> list[str]:
-    """Of these files, those that are there and are not a run's own."""
+    """Of these files, those that are there and are not a run's own; links that lead nowhere are not, either."""
     own_name = [] if manifest.is_ours else [NAME]
     folder = manifest.path.parent
-    return own_name + [name for name in names if (folder / name).exists() and not manifest.owns(name)]
+    return own_name + [name for name in names if os.path.lexists(folder / name) and not manifest.owns(name)]

@@ -320,3 +320,8 @@ def test_mean_names_are_text_also_where_a_script_writes_them(visit, plain):
     page.locator("#cluster-0 button.more").click()
     assert page.locator("img[src=x]").count() == 0
     assert page.locator("#cluster-0 .name", has_text="</script><img").count() > 0
+
+
+def test_a_map_of_as_many_samples_as_can_be_asked_for_is_drawn(visit, tmp_path):
+    page = visit(report(tmp_path, clustering(n=200_000, sample_names=None), "--show", 200_000))
+    assert page.evaluate(PAINTED) > 0

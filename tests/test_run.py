@@ -117,6 +117,27 @@ def test_files_that_no_run_made_are_not_replaced(run, refused, X_file, tmp_path)
     assert "run.json" in refused("run", X_file, "--k", 3, "-o", out)
 
 
+@pytest.mark.parametrize("name", ["factors.h5", "report.html", "run.json"])
+def test_links_that_lead_nowhere_are_not_followed(refused, X_file, tmp_path, name):
+    out = tmp_path / "out"
+    out.mkdir()
+    (out / name).symlink_to(tmp_path / "elsewhere")
+    assert f"{name}: exists already" in refused("run", X_file, "--k", 3, "-o", out)
+    assert not (tmp_path / "elsewhere").exists()
+    (tmp_path / "link").symlink_to(tmp_path / "elsewhere")
+    assert "not a folder" in refused("run", X_file, "--k", 3, "-o", tmp_path / "link")
+
+
+def test_what_has_no_name_or_can_be_read_once_is_refused(refused, X_file, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    before = sorted(tmp_path.iterdir())
+    assert "-o: no folder name" in refused("run", X_file, "--k", 3, "-o", "", status=2)
+    assert sorted(tmp_path.iterdir()) == before
+    os.mkfifo("pipe")
+    assert "SOURCE: pipe cannot be read again" in refused("run", "pipe", "--k", 3, "-o", "out", status=2)
+    assert not Path("out").exists()
+
+
 @pytest.mark.parametrize(
     "damage", ["", "[]", '{"format": "mccgr run 1", "stages": {"factorize": 3, "x": {"file": []}}}']
 )
@@ -141,6 +162,12 @@ def test_what_does_not_fit_is_refused_in_one_line(mccgr, X_file, tmp_path, argum
     assert told in outcome.stderr
     assert len(outcome.stderr.splitlines()) == 1
     assert not (tmp_path / "out" / "factors.h5").exists()
+
+
+def test_pipes_and_devices_among_the_pictures_are_left_out(run, pictures):
+    os.mkfifo(pictures / "brick" / "pipe.png")
+    (pictures / "grass" / "endless.png").symlink_to("/dev/zero")
+    assert "pictures: 15 of 17 used" in run(pictures, "--k", 3, "--iterations", 2, *QUICK).stderr
 
 
 def test_folders_are_not_matrices(refused, pictures, tmp_path):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import partial
@@ -89,6 +90,8 @@ def command(**given: Any) -> None:
     from mccgr_cli.manifest import Manifest
 
     reporter = Reporter(given["quiet"], given["verbose"])
+    if not given["output"]:
+        raise ParameterError("-o", "no folder name", "the command that should give it may have failed")
     folder = Path(given["output"])
     typed: Typed = click.get_current_context().meta[TYPED]
     options.told_once(given)
@@ -193,7 +196,7 @@ def claim(folder: Path, files: Iterable[str], overwrite: bool) -> None:
     from mccgr_cli.storage import Claim, writing
 
     with writing(str(folder)):
-        if folder.exists() and not folder.is_dir():
+        if os.path.lexists(folder) and not folder.is_dir():
             raise OutputError(str(folder), "is not a folder", "name another with -o")
         if not folder.parent.is_dir():
             raise OutputError(str(folder), f"there is no folder {folder.parent}", "make it first")

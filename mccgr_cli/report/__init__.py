@@ -24,7 +24,7 @@ def render(findings: Findings, pictures: Pictures | None = None, title: str | No
     contents, noun = findings.contents, "sample" if pictures is None else "picture"
     title = title or overview.default_title(findings)
     layout = place(findings)
-    profiles = Profiles(contents["W"], contents["H"], contents["rho"]) if "H" in contents else None
+    profiles = Profiles(findings.coefficients[0], contents["H"], contents["rho"]) if "H" in contents else None
     parts: dict[str, Markup | None] = {
         "Scores": overview.scores_section(findings.scores) if findings.scores is not None else None,
         "Map": overview.map_section(findings, layout, noun),

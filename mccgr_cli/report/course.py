@@ -99,9 +99,9 @@ def weight(value: float) -> str:
 
 def components(findings: Findings, profiles: Profiles) -> Markup:
     """The rows of H: which features set each apart, and which clusters are made of it."""
-    W = findings.contents["W"]
+    W, _ = findings.coefficients
     k = W.shape[1]
-    use = profiles.shares(W.mean(axis=0, dtype=np.float64))
+    use = profiles.shares(W.mean(axis=0))
     by_cluster = np.stack([profiles.shares(mean_of(findings, cluster)) for cluster in findings.clusters])
     rows = []
     for r in range(k):
@@ -123,7 +123,8 @@ def components(findings: Findings, profiles: Profiles) -> Markup:
 
 
 def mean_of(findings: Findings, cluster: Cluster) -> Any:
-    return findings.contents["W"][cluster.members].mean(axis=0, dtype=np.float64)
+    """To the scale of ``findings.coefficients``."""
+    return findings.coefficients[0][cluster.members].mean(axis=0)
 
 
 # Graph

@@ -215,7 +215,7 @@ def map_section(findings: Findings, layout: Layout | str, noun: str) -> Markup:
 
 def in_words(findings: Findings) -> Markup:
     """The map as a table: which clusters are near each other, and how tight they are."""
-    W = findings.contents["W"].astype(np.float64)
+    W, exponent = findings.coefficients
     means = np.stack([W[cluster.members].mean(axis=0) for cluster in findings.clusters])
     rows = []
     for place, cluster in enumerate(findings.clusters):
@@ -228,9 +228,9 @@ def in_words(findings: Findings) -> Markup:
         cells = [
             tag("th", cluster_link(cluster.number, cluster.matched), scope="row"),
             tag("td", f"{cluster.size:,}"),
-            tag("td", f"{width:.3g}"),
+            tag("td", f"{at_scale(width, exponent):.3g}"),
             tag("td", None if alone else cluster_link(findings.clusters[near].number)),
-            tag("td", None if alone else f"{far[near]:.3g}"),
+            tag("td", None if alone else f"{at_scale(far[near], exponent):.3g}"),
             tag("td", sure),
         ]
         rows.append(tag("tr", cells))
@@ -245,3 +245,8 @@ def in_words(findings: Findings) -> Markup:
     head = tag("tr", [tag("th", name, scope="col") for name in names])
     table = tag("table", tag("caption", "Distances between rows of W."), tag("thead", head), tag("tbody", rows))
     return folded("The map in words", scrolling(table, "The map in words"))
+
+
+def at_scale(value: float, exponent: int) -> float:
+    with np.errstate(over="ignore"):  # inf, then
+        return float(np.ldexp(value, exponent))

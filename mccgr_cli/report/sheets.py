@@ -19,6 +19,7 @@ SEEN = {True: FIRST, False: 12}  # most typical ones at once, with pictures and 
 TOP_CLASSES = 5
 TOP_COMPONENTS = 3
 TIMES = "\N{MULTIPLICATION SIGN}"
+EXACT = 2**53  # whole numbers below it are the same in a browser
 PREFIX = "data:image/webp;base64,"
 
 
@@ -224,7 +225,7 @@ def sample_data(findings: Findings, points: Any, pictured: bool) -> dict[str, An
         "names": [readable(findings.name(int(i))) for i in order],
         "clusters": [
             {
-                "number": c.number,
+                "number": c.number if abs(c.number) < EXACT else str(c.number),
                 "count": len(c.shown),
                 "size": c.size,
                 "look": c.look,
