@@ -161,6 +161,7 @@ def errors_under_mask(number: int, X: Matrix, plan: Plan) -> list[float]:
     return heldout.errors(part, hidden, ks, rho, [plan.seed, 4, number])
 
 
+@threadpool_limits.wrap(limits=1)
 def conclude(pieces: Sequence[Piece], outcomes: Sequence[Any], X: Matrix, plan: Plan) -> Ranking:
     """From the outcomes of all pieces, None where its process died."""
     runs: dict[int, list[Run]] = {k: [] for k in plan.all_ks()}
