@@ -6,6 +6,7 @@ Everything that can be chosen has the names, bounds and defaults of the command 
 from __future__ import annotations
 
 import re
+import reprlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import fields
@@ -65,7 +66,7 @@ def factorize(
 
     What cannot be used raises :class:`mccgr_cli.errors.ArgumentError`, which is a ValueError and a TypeError.
     """
-    start = init if isinstance(init, tuple) else None
+    start = init if isinstance(init, (tuple, list)) else None
     given = {**locals(), "init": init if start is None else Settings.init}
     with as_arguments():
         settings, graph_settings = chosen(Settings, given), chosen(GraphSettings, given)
@@ -87,6 +88,8 @@ def run(
     if start is not None:
         if settings.restarts > 1:
             raise ParameterError("--restarts", "every start from the same factors would be the same", "leave it out")
+        if len(start) != 2:
+            raise ParameterError("--init", f"{len(start)} arrays to start from", "give a pair (W, H)")
         W, H = (as_matrix(factor, "--init") for factor in start)
         starts = [stages.check_start(W, H, settings.k, X.shape, "--init")]
     if graph is not None:
@@ -131,13 +134,13 @@ def check(name: str, value: Any, default: Any = ...) -> Any:
     if (value is None and default is None) or (isinstance(value, str) and value in words):
         return value
     if name not in NUMBERS:
-        raise ParameterError(where, f"{value!r} is none of {', '.join(words)}", "give one of them")
+        raise ParameterError(where, f"{reprlib.repr(value)} is none of {', '.join(words)}", "give one of them")
     bounds = NUMBERS[name]
     number = isinstance(value, Integral if bounds.whole else Real) and not isinstance(value, bool)
     if number and bounds.least <= value <= bounds.most:
         return int(value) if bounds.whole else float(value)
     ends = f"from {bounds.least:g} to {bounds.most:g}" if bounds.most < np.inf else f"of at least {bounds.least:g}"
-    what = f"{value!r} is not a {'whole ' if bounds.whole else ''}number {ends}"
+    what = f"{reprlib.repr(value)} is not a {'whole ' if bounds.whole else ''}number {ends}"
     raise ParameterError(where, f"none of {', '.join(words)}, and {what}" if words else what)
 
 

@@ -494,3 +494,14 @@ def test_all_methods_fit_transform_predict_and_score(X):
         model = MCCGR(3, method=method, max_iter=10).fit(X)
         assert model.predict(X).shape == (60,)
         assert 0 < model.score(X) < 1
+
+
+def test_a_start_is_a_pair_and_what_is_not_is_told_briefly():
+    X, _ = planted(n=30)
+    found = factorize(X, 3)
+    assert factorize(X, 3, init=[found.W, found.H]).W.shape == found.W.shape
+    with pytest.raises(ValueError, match="init: 3 arrays"):
+        factorize(X, 3, init=(found.W, found.H, found.rho))
+    with pytest.raises(ValueError, match="is none of graph") as told:
+        factorize(X, 3, init=found.W)
+    assert len(str(told.value)) < 150

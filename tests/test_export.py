@@ -316,6 +316,17 @@ def test_names_that_are_there_twice_are_told_of_and_left(mccgr, tmp_path, datase
     assert read.obs["label"].cat.categories.tolist() == ["same"]
 
 
+def test_labels_keep_their_own_numbers_beside_a_matrix_with_names_for_others(mccgr, tmp_path, datasets):
+    del datasets["label_names"]
+    file = stored(tmp_path / "numbers.h5", "clusters", datasets)
+    named = {"X": np.ones((12, 5)), "labels": np.arange(12) % 2, "label_names": ["yak", "zebu"]}
+    matrix = stored(tmp_path / "X.h5", "matrix", named)
+    assert mccgr("export", file, "--matrix", matrix, "-o", tmp_path / "c.mat").status == 0
+    held = loadmat(tmp_path / "c.mat")
+    assert "label_names" not in held
+    assert held["gnd"].ravel().tolist() == datasets["labels"].tolist()
+
+
 def test_many_classes_keep_their_codes(mccgr, tmp_path):
     n = 300
     given = {"X": np.ones((n, 1)), "labels": np.arange(n), "label_names": [f"class {i}" for i in range(n)]}

@@ -178,6 +178,8 @@ def test_the_graph_of_a_real_run_is_told(mccgr, X_file, tmp_path, report):
     page = report(tmp_path / "real.h5")
     told = [one.text for one in page.one("section", id="graph").all("dt")]
     assert told == ["Edges", "Neighbours on average", "Isolated samples", "Connected components"]
+    edges, neighbours = (one.text for one in page.one("section", id="graph").all("dd")[:2])
+    assert float(neighbours) == round(2 * int(edges) / 60, 1)  # each edge is a neighbour of two
     steps = [line.text for line in page.one("ol", class_="steps").all("pre")]
     assert len(steps) == 2
     new = mccgr("transform", tmp_path / "real.h5", X_file, "-q", "-o", "-")
