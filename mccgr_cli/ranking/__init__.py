@@ -161,7 +161,6 @@ def errors_under_mask(number: int, X: Matrix, plan: Plan) -> list[float]:
     return heldout.errors(part, hidden, ks, rho, [plan.seed, 4, number])
 
 
-@threadpool_limits.wrap(limits=1)
 def conclude(pieces: Sequence[Piece], outcomes: Sequence[Any], X: Matrix, plan: Plan) -> Ranking:
     """From the outcomes of all pieces, None where its process died."""
     runs: dict[int, list[Run]] = {k: [] for k in plan.all_ks()}
@@ -181,8 +180,9 @@ def conclude(pieces: Sequence[Piece], outcomes: Sequence[Any], X: Matrix, plan: 
             rho = outcome
     if not any(runs.values()) and (failures or not masks):
         raise faults[0] if faults else DataError("worker processes", "all of them died", "give fewer --jobs")
-    places = place(X, plan.graph.axes_for(max(plan.ks)), rho)
-    rows = [{"k": k, **judged(k, runs[k], places)} for k in plan.all_ks()]
+    with threadpool_limits(limits=1):  # however many there are, rounding is the same
+        places = place(X, plan.graph.axes_for(max(plan.ks)), rho)
+        rows = [{"k": k, **judged(k, runs[k], places)} for k in plan.all_ks()]
     columns = {name: np.array([row[name] for row in rows]) for name in rows[0]}
     unknown = np.full(len(rows), np.nan)
     columns |= columns_of_errors(np.array(masks)) if masks else {"heldout": unknown, "heldout_error": unknown}
