@@ -90,8 +90,6 @@ def command(**given: Any) -> None:
     from mccgr_cli.manifest import Manifest
 
     reporter = Reporter(given["quiet"], given["verbose"])
-    if not given["output"]:
-        raise ParameterError("-o", "no folder name", "the command that should give it may have failed")
     folder = Path(given["output"])
     typed: Typed = click.get_current_context().meta[TYPED]
     options.told_once(given)
@@ -118,8 +116,10 @@ def check(given: dict[str, Any]) -> None:
     """Refuse at once what a stage would refuse late, or would do otherwise than a run needs it."""
     from mccgr_cli.readers import accessing, load_labels, split_inner
 
-    if given["output"] in ("", "-"):
-        raise ParameterError("-o", f"{given['output']!r} is no folder", "name one")
+    if not given["output"]:
+        raise ParameterError("-o", "no folder name", "the command that should give it may have failed")
+    if given["output"] == "-":
+        raise ParameterError("-o", "a folder does not go to standard output", "name one")
     if len(given["words"]) > 1:
         raise ParameterError("--words", f"{len(given['words'])} sizes, and one matrix is clustered", "give one of them")
     for parameter in inputs_of(click.get_current_context().command, given):
