@@ -17,6 +17,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+import sklearn.cluster  # noqa: F401 - its threads are limited only if they are there before the limit
+from threadpoolctl import threadpool_limits
 
 from mccgr_cli import ranking, stages
 from mccgr_cli.blocks import Array, Matrix
@@ -80,8 +82,9 @@ def rank(X: Matrix, most: int, jobs: int) -> ranking.Ranking:
 
 def attainable(X: Matrix, labels: Array, k: int) -> float:
     X, settings = normalize(X.astype(np.float64), NORMALIZATION), Settings(k=k)
-    factors = stages.factorize(X, settings, stages.choose_graph(X, settings, GraphSettings()))
-    return evaluate(labels.tolist(), kmeans(factors.W, k, 20, 0)).ari
+    with threadpool_limits(limits=1):
+        factors = stages.factorize(X, settings, stages.choose_graph(X, settings, GraphSettings()))
+        return evaluate(labels.tolist(), kmeans(factors.W, k, 20, 0)).ari
 
 
 def show(name: str, X: Matrix, labels: Array | None, k: int, jobs: int) -> bool:

@@ -100,9 +100,19 @@ def run(
 
 def as_matrix(X: Any, where: str = "X", some: bool = True) -> Matrix:
     """A non-negative matrix, checked; the caller's own where nothing had to be changed, unless it is sparse."""
+    require_sound(X, where)
     X = as_real(sparse.csr_array(X, copy=True) if sparse.issparse(X) else np.asarray(X), where)
     check_values(blocks_of(X), where, some)
     return X
+
+
+def require_sound(X: Any, where: str) -> None:
+    """Refuse a sparse matrix whose indices lead out of it: scipy follows them, wherever that is in memory."""
+    if sparse.issparse(X) and X.format in ("csr", "csc", "bsr"):
+        try:  # on another that shares its arrays: the check may replace them
+            type(X)((X.data, X.indices, X.indptr), shape=X.shape).check_format(full_check=True)
+        except ValueError as fault:
+            raise DataError(where, f"not a sound sparse matrix: {fault}", "build it anew") from None
 
 
 def prepare(X: Matrix, how: str) -> Matrix:

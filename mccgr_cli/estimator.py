@@ -16,7 +16,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from mccgr_cli import clustering, stages
-from mccgr_cli.api import as_arguments, as_matrix, check, chosen, in_python, prepare, run
+from mccgr_cli.api import as_arguments, as_matrix, check, chosen, in_python, prepare, require_sound, run
 from mccgr_cli.blocks import Array, Matrix, moments
 from mccgr_cli.errors import ArgumentError
 from mccgr_cli.outofcore import blocks_of
@@ -311,6 +311,8 @@ class MCCGR(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
         return chosen(Settings, given), chosen(GraphSettings, given)
 
     def _checked(self, X: Any, fitting: bool, some: bool = True) -> Matrix:
+        with as_arguments():
+            require_sound(X, "X")
         X = validate_data(self, X, reset=fitting, accept_sparse="csr", dtype=(np.float64, np.float32), order="C")
         values = X.data if sparse.issparse(X) else X
         where = "Negative values in data passed to MCCGR" if values.min(initial=0) < 0 else "X"

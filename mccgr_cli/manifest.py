@@ -1,13 +1,15 @@
 """What the stages of a run have made in a folder, and from what, so that another run does only what has changed.
 
-``run.json`` names for every stage the files that it wrote, with their checksums, and a key: the hash of all that these
-files depend on. Files that have been changed since, or that no run wrote, are not taken for its own.
+``run.json`` names for every stage the file that it wrote, with its checksum, and a key: the hash of all that this file
+depends on. It does so before the file gets its name, and remembers which one it replaces: whenever a run is killed, it
+knows its files again. Files that have been changed since, or that no run wrote, are not taken for its own.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -30,17 +32,19 @@ class Manifest:
     @property
     def is_ours(self) -> bool:
         """Whether there is one, or the name is free."""
-        return bool(self._stages) or not self.path.exists() or read_object(self.path).get("format") == FORMAT
+        return bool(self._stages) or not os.path.lexists(self.path) or read_object(self.path).get("format") == FORMAT
 
     def is_current(self, stage: str, key: str, name: str) -> bool:
         """Whether this file of a stage is there, and would be made again as it is."""
         made = self._stages.get(stage, {})
-        return made.get("key") == key and made.get("file") == name and self.owns(name)
+        found = self.checksum(name)
+        return found is not None and (made.get("key"), made.get("file"), made.get("sha256")) == (key, name, found)
 
     def owns(self, name: str) -> bool:
         """Whether a file is as some stage left it."""
-        wanted = [made.get("sha256") for made in self._stages.values() if made.get("file") == name]
-        return bool(wanted) and self.checksum(name) in wanted
+        made_here = [made for made in self._stages.values() if made.get("file") == name]
+        found = self.checksum(name)
+        return found is not None and any(found in (made.get("sha256"), made.get("replaced")) for made in made_here)
 
     def checksum(self, name: str) -> str | None:
         if name not in self._known:
@@ -50,10 +54,13 @@ class Manifest:
             self._known[name] = checksum_of(path)
         return self._known[name]
 
-    def add(self, stage: str, key: str, name: str) -> None:
-        """A stage has made this file."""
+    def add(self, stage: str, key: str, name: str, content: bytes) -> None:
+        """A stage is about to write this file."""
+        replaced = self.checksum(name) if self.owns(name) else None
+        self._stages[stage] = {"key": key, "file": name, "sha256": hashlib.sha256(content).hexdigest()}
+        if replaced is not None:
+            self._stages[stage]["replaced"] = replaced
         self._known.pop(name, None)
-        self._stages[stage] = {"key": key, "file": name, "sha256": self.checksum(name)}
         text = json.dumps({"format": FORMAT, "stages": self._stages}, indent=2)
         write_files({self.path: text.encode() + b"\n"}, overwrite=True)
 
@@ -88,7 +95,7 @@ def read_object(path: Path) -> dict[str, Any]:
 
 
 def foreign(manifest: Manifest, names: Sequence[str]) -> list[str]:
-    """Of these files, those that are there and are not a run's own."""
+    """Of these files, those that are there and are not a run's own; links that lead nowhere are not, either."""
     own_name = [] if manifest.is_ours else [NAME]
     folder = manifest.path.parent
-    return own_name + [name for name in names if (folder / name).exists() and not manifest.owns(name)]
+    return own_name + [name for name in names if os.path.lexists(folder / name) and not manifest.owns(name)]

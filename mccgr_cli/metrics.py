@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -55,9 +56,10 @@ def evaluate(labels: Sequence[object], assignments: Array) -> Scores:
 def numbers_first(name: str) -> tuple[bool, float, str]:
     """Sorts numbers as numbers, and before words."""
     try:
-        return False, float(name), name
+        number = float(name)
     except ValueError:
-        return True, 0.0, name
+        number = math.nan
+    return (True, 0.0, name) if math.isnan(number) else (False, number, name)  # NaN has no place among numbers
 
 
 def normalized_mutual_information(table: Array) -> float:

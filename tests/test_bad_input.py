@@ -493,3 +493,10 @@ def test_a_file_separated_by_semicolons(refused, tmp_path):
 
 def test_a_device_is_not_read(refused):
     assert "a device" in refused(*factorize("/dev/zero"), "-o", "-")
+
+
+def test_a_ranking_of_which_no_run_succeeds_is_none(refused, X_file, monkeypatch):
+    ranking = ("rank", X_file, "--k", "2-3", "--runs", 2, "--jobs", 0, "-q")
+    assert "--solver: kl" in refused(*ranking, "--method", "kl", "--solver", "coordinate", status=2)
+    monkeypatch.setattr("mccgr_cli.neighbours.approximate.has_library", lambda: False)
+    assert "needs faiss" in refused(*ranking, "--method", "grnmf", "--search", "approximate", status=2)

@@ -447,6 +447,16 @@ def test_matrices_that_are_none_are_told():
             factorize(given, 1)
 
 
+@pytest.mark.parametrize("form", ["csr", "csc", "bsr"])
+@pytest.mark.parametrize("index", [-5, 10**6])
+def test_indices_that_lead_out_of_a_sparse_matrix_are_refused(X, form, index):
+    given = sparse.csr_array(X).asformat(form)
+    given.indices[0] = index
+    for use in (lambda: factorize(given, 3), lambda: MCCGR(3).fit(given)):
+        with pytest.raises(ValueError, match="X: not a sound sparse matrix"):
+            use()
+
+
 def test_other_units_overrule_a_preset():
     assert MCCGR.from_preset("paper").alpha == 100
     model = MCCGR.from_preset("paper", strength=5.0, keep=0.4)

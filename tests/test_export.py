@@ -203,6 +203,14 @@ def test_mat_is_read_by_scipy_and_counts_from_1(mccgr, tmp_path, file, datasets)
     assert json.loads(read["provenance"].item())["command"] == "export"
 
 
+def test_mat_counts_past_what_the_numbers_of_the_file_hold(mccgr, tmp_path, datasets):
+    assignments = np.arange(len(datasets["assignments"])).astype(np.int8)
+    assignments[0] = 127
+    path = stored(tmp_path / "C.h5", "clusters", {**datasets, "assignments": assignments})
+    assert mccgr("export", path, "-o", tmp_path / "C.mat").status == 0
+    assert loadmat(tmp_path / "C.mat")["assignments"].max() == 128
+
+
 def test_mat_is_read_back_by_us(mccgr, tmp_path, X_file):
     assert mccgr("export", X_file, "-o", tmp_path / "out.mat").status == 0
     ours, back = load(str(X_file)).contents, load(str(tmp_path / "out.mat")).contents

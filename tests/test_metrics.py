@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 
 import numpy as np
@@ -56,3 +57,8 @@ def test_unmatched_clusters_come_last_and_unmatched_classes_stay():
 
 def test_numbers_are_sorted_as_numbers():
     assert evaluate(["10", "9", "2"], np.array([0, 1, 2])).classes == ["2", "9", "10"]
+
+
+def test_missing_labels_come_after_numbers_in_any_order():
+    for labels in itertools.permutations(["nan", "2", "inf", "x"]):
+        assert evaluate(labels, np.arange(4)).classes == ["2", "inf", "nan", "x"]

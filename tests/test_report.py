@@ -320,7 +320,7 @@ def test_markup_escapes_everything_but_itself():
         '<p title="&quot;&lt;">&lt;b&gt;<i>x</i>&amp;</p>'
     )
     assert tag("p", "\ud800") == "<p>\\ud800</p>"
-    assert "</script>" not in script_data("x", "</script><!--")[:-9]
+    assert script_data("x", "</script ><!--&").count("<") == 2  # those of the element itself
 
 
 # Odd clusterings

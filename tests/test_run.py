@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import signal
 import subprocess
@@ -13,6 +14,7 @@ from pathlib import Path
 import h5py
 import pytest
 
+from mccgr_cli import storage
 from mccgr_cli.cli.run import command as run_command
 from mccgr_cli.features.grid import suited
 from mccgr_cli.features.pictures import find
@@ -115,6 +117,27 @@ def test_files_that_no_run_made_are_not_replaced(run, refused, X_file, tmp_path)
     assert "run.json" in refused("run", X_file, "--k", 3, "-o", out)
 
 
+@pytest.mark.parametrize("name", ["factors.h5", "report.html", "run.json"])
+def test_links_that_lead_nowhere_are_not_followed(refused, X_file, tmp_path, name):
+    out = tmp_path / "out"
+    out.mkdir()
+    (out / name).symlink_to(tmp_path / "elsewhere")
+    assert f"{name}: exists already" in refused("run", X_file, "--k", 3, "-o", out)
+    assert not (tmp_path / "elsewhere").exists()
+    (tmp_path / "link").symlink_to(tmp_path / "elsewhere")
+    assert "not a folder" in refused("run", X_file, "--k", 3, "-o", tmp_path / "link")
+
+
+def test_what_has_no_name_or_can_be_read_once_is_refused(refused, X_file, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    before = sorted(tmp_path.iterdir())
+    assert "-o: no folder name" in refused("run", X_file, "--k", 3, "-o", "", status=2)
+    assert sorted(tmp_path.iterdir()) == before
+    os.mkfifo("pipe")
+    assert "SOURCE: pipe cannot be read again" in refused("run", "pipe", "--k", 3, "-o", "out", status=2)
+    assert not Path("out").exists()
+
+
 @pytest.mark.parametrize(
     "damage", ["", "[]", '{"format": "mccgr run 1", "stages": {"factorize": 3, "x": {"file": []}}}']
 )
@@ -141,6 +164,12 @@ def test_what_does_not_fit_is_refused_in_one_line(mccgr, X_file, tmp_path, argum
     assert not (tmp_path / "out" / "factors.h5").exists()
 
 
+def test_pipes_and_devices_among_the_pictures_are_left_out(run, pictures):
+    os.mkfifo(pictures / "brick" / "pipe.png")
+    (pictures / "grass" / "endless.png").symlink_to("/dev/zero")
+    assert "pictures: 15 of 17 used" in run(pictures, "--k", 3, "--iterations", 2, *QUICK).stderr
+
+
 def test_folders_are_not_matrices(refused, pictures, tmp_path):
     assert "a folder of pictures" in refused("run", pictures, "--k", 3, "--transpose", "-o", tmp_path / "o", status=2)
     assert "standard input" in refused("run", "-", "--k", 3, "-o", tmp_path / "o", status=2)
@@ -158,6 +187,76 @@ def test_small_pictures_get_a_finer_grid(run, mccgr, pictures, tmp_path):
     run(pictures, "--k", 3, *QUICK, "--step", 5)
     with h5py.File(tmp_path / "out" / "matrix.h5") as file:
         assert (file.attrs["step"], list(file.attrs["radii"])) == (5, [4, 8, 12, 16])
+
+
+def test_what_files_hold_is_looked_at_again(run, mccgr, X_file, tmp_path):
+    labels, start = tmp_path / "labels.txt", tmp_path / "start.h5"
+    labels.write_text("a\nb\n" * 30)
+    mccgr("factorize", X_file, "--k", 3, "-o", start)
+    chosen = ("--k", 3, "--labels", labels, "--init", start)
+    run(X_file, *chosen)
+    labels.write_text("b\na\na\n" * 20)
+    assert stages_done(run(X_file, *chosen)) == ["report"]
+    mccgr("factorize", X_file, "--k", 3, "--seed", 1, "--init", "random", "--overwrite", "-o", start)
+    assert stages_done(run(X_file, *chosen))[0] == "factorize"
+
+
+def test_the_same_bytes_by_another_name_may_be_another_matrix(run, X_file, tmp_path):
+    with h5py.File(tmp_path / "same.mat", "w") as file, h5py.File(X_file) as given:
+        file["X"] = given["X"][:]
+    shutil.copy(tmp_path / "same.mat", tmp_path / "same.h5")
+    run(tmp_path / "same.h5", "--k", 3)
+    by_rows = (tmp_path / "out" / "clusters.csv").read_text().count("\n")
+    run(tmp_path / "same.mat", "--k", 3)  # in which MATLAB has samples in columns
+    assert (tmp_path / "out" / "clusters.csv").read_text().count("\n") != by_rows
+
+
+@pytest.mark.parametrize("option", ["--labels", "--init", "--codebook"])
+def test_what_can_be_read_but_once_is_refused(refused, pictures, tmp_path, option):
+    os.mkfifo(tmp_path / "pipe")
+    for name in ("-", tmp_path / "pipe"):
+        message = refused("run", pictures, "--k", 3, option, name, "-o", tmp_path / "out", status=2)
+        assert message.startswith(f"{option}: ")
+        assert "cannot be read again" in message
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_folder_gets_nothing_that_a_run_does_not_know(refused, pictures, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    before = sorted(tmp_path.iterdir())
+    assert "one matrix" in refused("run", pictures, "--k", 3, "--words", "20,30", "-o", tmp_path / "out", status=2)
+    for name in ("", "-"):
+        assert "-o: " in refused("run", pictures, "--k", 3, "-o", name, status=2)
+    assert "no such file" in refused("run", pictures, "--k", 3, "--labels", "nowhere", "-o", tmp_path / "out")
+    assert sorted(tmp_path.iterdir()) == before
+
+
+def test_a_title_is_not_the_name_of_a_file(run, X_file):
+    run(X_file, "--k", 3, "--title", "long " * 100)
+
+
+@pytest.mark.parametrize("moment", ["before", "after"])
+@pytest.mark.parametrize("earlier", [True, False])
+def test_a_run_that_ends_as_a_file_gets_its_name_knows_it_again(
+    run, mccgr, X_file, tmp_path, monkeypatch, moment, earlier
+):
+    if earlier:
+        run(X_file, "--k", 2)
+    publish = storage.publish
+
+    def ended(temporary, target, overwrite):
+        if target.name != "clusters.h5":
+            publish(temporary, target, overwrite)
+            return
+        if moment == "after":
+            publish(temporary, target, overwrite)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(storage, "publish", ended)
+        assert mccgr("run", X_file, "--k", 3, "-o", tmp_path / "out").status == 130
+    cluster = [] if moment == "after" else ["cluster"]
+    assert stages_done(run(X_file, "--k", 3)) == [*cluster, "export", "report"]
 
 
 @pytest.mark.slow

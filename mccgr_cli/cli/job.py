@@ -17,7 +17,7 @@ import numpy as np
 from mccgr_cli.blocks import BlockSource, Matrix, Size, size_of
 from mccgr_cli.cli import options, stand
 from mccgr_cli.cli.progress import Reporter
-from mccgr_cli.cli.retyping import COMMAND_LINE
+from mccgr_cli.cli.retyping import BEFORE_WRITING, COMMAND_LINE
 from mccgr_cli.cli.tables import shape_of
 from mccgr_cli.container import Contents, encode
 from mccgr_cli.errors import OutputError, ParameterError
@@ -200,6 +200,7 @@ class Job:
             write_stream(encoded[0], sys.stdout.buffer)
             self.stand()
         else:
+            click.get_current_context().meta.get(BEFORE_WRITING, lambda *_: None)(*encoded)
             write_files(dict(zip(self.paths, encoded, strict=True)), self.given["overwrite"], self.tell)
 
     def stand(self) -> None:

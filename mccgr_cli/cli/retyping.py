@@ -11,6 +11,7 @@ import click
 Typed: TypeAlias = dict[str, str | bool]  # the words as they were typed; True for a flag
 TYPED = "mccgr.typed"  # where it is in the context
 COMMAND_LINE = "mccgr.command_line"  # there: the words that would have called a command that another calls
+BEFORE_WRITING = "mccgr.before_writing"  # there: whom that other has to be told the bytes of a result
 
 
 class Retypable(click.Command):

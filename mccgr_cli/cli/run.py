@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +14,7 @@ import click
 from mccgr_cli import __version__
 from mccgr_cli.cli import extract, options, report, types
 from mccgr_cli.cli.evaluate import labels_option
-from mccgr_cli.cli.retyping import COMMAND_LINE, TYPED, Retypable, Typed, arguments
+from mccgr_cli.cli.retyping import BEFORE_WRITING, COMMAND_LINE, TYPED, Retypable, Typed, arguments
 from mccgr_cli.errors import OutputError, ParameterError
 from mccgr_cli.settings import CLUSTER_RESTARTS, Description
 
@@ -88,9 +90,12 @@ def command(**given: Any) -> None:
     from mccgr_cli.manifest import Manifest
 
     reporter = Reporter(given["quiet"], given["verbose"])
+    if not given["output"]:
+        raise ParameterError("-o", "no folder name", "the command that should give it may have failed")
     folder = Path(given["output"])
     typed: Typed = click.get_current_context().meta[TYPED]
     options.told_once(given)
+    check(given)
     pictures = pictures_of(given["source"], typed)
     grid = grid_for(pictures, typed, given) if pictures is not None else {}
     stages = list(plan(typed, grid, folder, pictures is not None, given["source"]))
@@ -109,14 +114,37 @@ def command(**given: Any) -> None:
     reporter.note(f"look at {folder / 'report.html'}")
 
 
+def check(given: dict[str, Any]) -> None:
+    """Refuse at once what a stage would refuse late, or would do otherwise than a run needs it."""
+    from mccgr_cli.readers import accessing, load_labels, split_inner
+
+    if given["output"] in ("", "-"):
+        raise ParameterError("-o", f"{given['output']!r} is no folder", "name one")
+    if len(given["words"]) > 1:
+        raise ParameterError("--words", f"{len(given['words'])} sizes, and one matrix is clustered", "give one of them")
+    for parameter in inputs_of(click.get_current_context().command, given):
+        name = str(given[str(parameter.name)])
+        with accessing(name):
+            path = Path(split_inner(name)[0])
+            if name == "-" or (path.exists() and not path.is_file() and not path.is_dir()):
+                what = f"{'standard input' if name == '-' else name} cannot be read again, as it will be"
+                where = parameter.opts[-1] if isinstance(parameter, click.Option) else "SOURCE"
+                raise ParameterError(where, what, "give it as a file")
+    if given["labels"] is not None:
+        load_labels(given["labels"])
+
+
+def inputs_of(command: click.Command, given: Mapping[str, Any]) -> list[click.Parameter]:
+    """Of what was given, that which names a file to read."""
+    of_files = [one for one in command.params if one.type is types.FILE and one.name not in options.MANNERS]
+    return [one for one in of_files if given.get(str(one.name)) is not None]
+
+
 def pictures_of(source: str, typed: Typed) -> list[Picture] | None:
     """Those in the folder, or None if it is a matrix."""
     from mccgr_cli.features.pictures import find
-    from mccgr_cli.readers import accessing, require_name
+    from mccgr_cli.readers import accessing
 
-    require_name(source)
-    if source == "-":
-        raise ParameterError("SOURCE", "standard input cannot be read again", "name a folder or a file")
     with accessing(source):
         is_folder = Path(source).is_dir()
     unused = OF_MATRICES if is_folder else OF_PICTURES
@@ -168,7 +196,7 @@ def claim(folder: Path, files: Iterable[str], overwrite: bool) -> None:
     from mccgr_cli.storage import Claim, writing
 
     with writing(str(folder)):
-        if folder.exists() and not folder.is_dir():
+        if os.path.lexists(folder) and not folder.is_dir():
             raise OutputError(str(folder), "is not a folder", "name another with -o")
         if not folder.parent.is_dir():
             raise OutputError(str(folder), f"there is no folder {folder.parent}", "make it first")
@@ -190,7 +218,7 @@ def fingerprint_of(source: str, pictures: list[Picture] | None) -> str:
     if pictures is None:
         path, inner = split_inner(source)
         with accessing(source):
-            return key_of(checksum_of(Path(path)), inner)
+            return key_of(checksum_of(Path(path)), Path(path).name, inner)  # whose ending tells how to read it
     contents = []
     for picture in pictures:
         try:
@@ -200,17 +228,18 @@ def fingerprint_of(source: str, pictures: list[Picture] | None) -> str:
     return key_of(contents)
 
 
-def contents_of(values: Iterable[str | bool]) -> dict[str, str]:
-    """The checksums of the files among what was typed."""
+def contents_of(command: click.Command, typed: Typed) -> dict[str, str]:
+    """The checksums of the files that were named."""
     from mccgr_cli.manifest import checksum_of
     from mccgr_cli.readers import accessing, split_inner
 
     found = {}
-    for value in values:
-        path = Path(split_inner(value)[0]) if isinstance(value, str) and value else None
-        if path is not None and path.is_file():
-            with accessing(str(path)):
-                found[str(value)] = checksum_of(path)
+    for parameter in inputs_of(command, typed):
+        name = str(typed[str(parameter.name)])
+        with accessing(name):
+            path = Path(split_inner(name)[0])
+            if path.is_file():
+                found[name] = checksum_of(path)
     return found
 
 
@@ -219,19 +248,20 @@ def follow(stage: Stage, before: str, manifest: Manifest, folder: Path, staging:
     from mccgr_cli.cli import keep
     from mccgr_cli.manifest import key_of
 
-    told = {one.name: stage.typed[one.name] for one in command_of(stage).params if one.name in stage.typed}
-    computed = {name: value for name, value in told.items() if name not in options.MANNERS}
-    key = key_of(__version__, stage.command, computed, contents_of(computed.values()), before)
+    called = command_of(stage)
+    names = [str(one.name) for one in called.params if one.name not in options.MANNERS]
+    computed = some_of(stage.typed, *names)
+    key = key_of(__version__, stage.command, computed, contents_of(called, computed), before)
     if manifest.is_current(stage.command, key, stage.file):
         staging.skip(stage.command)
         return key
     staging.begin(stage.command)
+    click.get_current_context().meta[BEFORE_WRITING] = partial(manifest.add, stage.command, key, stage.file)
     try:
         call(stage, folder / stage.file)
     except KeyboardInterrupt:
         keep(f"what is done is kept in {folder}; the same command goes on")
         raise
-    manifest.add(stage.command, key, stage.file)
     staging.end(stage.command)
     return key
 

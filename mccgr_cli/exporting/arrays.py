@@ -64,9 +64,9 @@ def as_mat(export: Export) -> bytes:
     contents = export.contents
     variables: dict[str, Any] = {}
     if "labels" in contents:  # as in the data sets of D. Cai, where most such files come from
-        variables["gnd"] = (contents["labels"] + ("label_names" in contents)).astype(np.float64)
+        variables["gnd"] = contents["labels"].astype(np.float64) + ("label_names" in contents)
     if "assignments" in contents:
-        variables["assignments"] = (contents["assignments"] + 1).astype(np.float64)
+        variables["assignments"] = contents["assignments"].astype(np.float64) + 1
     for name in ("label_names", "sample_names", "feature_names"):
         if name in contents:
             variables[name] = in_matlab([clean(text) for text in contents[name]])

@@ -65,17 +65,23 @@ def decode(path: str, limits: Limits) -> Decoded:
 def reading(path: str, make: Callable[[BinaryIO], Made]) -> Made:
     """What is made of a file, if it is one that can be read."""
     try:
-        if not stat.S_ISREG(os.stat(path).st_mode):  # noqa: PTH116 - a pipe would block
-            raise Unusable("not a regular file")
+        require_regular(path)
         with open(path, "rb") as file, without_pillows_caution():  # noqa: PTH123
             return make(file)
     except (OSError, UnicodeError, ValueError) as fault:
         raise Unusable(fault_of(fault)) from None
 
 
+def require_regular(path: str) -> None:
+    """A pipe would block, and a device may never end."""
+    if not stat.S_ISREG(os.stat(path).st_mode):  # noqa: PTH116
+        raise Unusable("not a regular file")
+
+
 def fingerprint(path: str) -> str:
     """The SHA-256 of a file."""
     try:
+        require_regular(path)
         with open(path, "rb") as file:  # noqa: PTH123
             return hashlib.file_digest(file, "sha256").hexdigest()
     except OSError as fault:

@@ -25,7 +25,7 @@ from mccgr_cli.ranking import heldout
 from mccgr_cli.ranking.choice import Recommendation, columns_of_errors, recommend
 from mccgr_cli.ranking.stability import ABSENT, Consensus, agreement, distinct, reproducibility, tables, trace
 from mccgr_cli.settings import GraphSettings, Settings
-from mccgr_cli.solver import begin
+from mccgr_cli.solver import begin, check_solver
 
 MASKS = 6  # times that other entries are hidden
 RESTARTS = 10  # of k-means
@@ -89,6 +89,7 @@ class Ranking:
 
 def check(plan: Plan, shape: tuple[int, int]) -> None:
     """Refuse what no run could do."""
+    check_solver(plan.settings)
     (n, d), k = shape, max(plan.ks)
     most = min(plan.drawn(n), d)
     if most < 2:
@@ -160,6 +161,7 @@ def errors_under_mask(number: int, X: Matrix, plan: Plan) -> list[float]:
     return heldout.errors(part, hidden, ks, rho, [plan.seed, 4, number])
 
 
+@threadpool_limits.wrap(limits=1)
 def conclude(pieces: Sequence[Piece], outcomes: Sequence[Any], X: Matrix, plan: Plan) -> Ranking:
     """From the outcomes of all pieces, None where its process died."""
     runs: dict[int, list[Run]] = {k: [] for k in plan.all_ks()}
@@ -177,7 +179,7 @@ def conclude(pieces: Sequence[Piece], outcomes: Sequence[Any], X: Matrix, plan: 
             masks.append(outcome)
         else:
             rho = outcome
-    if not masks and not any(runs.values()):
+    if not any(runs.values()) and (failures or not masks):
         raise faults[0] if faults else DataError("worker processes", "all of them died", "give fewer --jobs")
     places = place(X, plan.graph.axes_for(max(plan.ks)), rho)
     rows = [{"k": k, **judged(k, runs[k], places)} for k in plan.all_ks()]

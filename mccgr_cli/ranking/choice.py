@@ -73,6 +73,8 @@ def choose(
     stable: Mapping[int, float], doubt: Mapping[int, float], bracket: Bracket, wanted: Sequence[int]
 ) -> tuple[int, bool, list[str]]:
     """The k, whether it can be relied on, and why."""
+    if max(wanted) == 1:
+        return 1, False, ["Nothing but 1 was tried: try more."]
     if bracket.fewest == 1:
         fooled = [k for k, value in stable.items() if value >= FIRM]
         but = f" Yet {fooled[-1]} clusters come out alike whatever samples are left out." if fooled else ""
@@ -87,14 +89,23 @@ def choose(
         k = min(allowed, key=lambda one: (abs(one - bracket.fewest), one))
         return k, False, ["Nothing is known of stability, as no two runs differ.", predicted(bracket)]
     k = most_stable(known, doubt)
-    reasons = [f"Of the k that prediction allows ({bracket}), its clusters are the most reproducible"]
-    reasons[0] += f" ({known[k]:.2f} for the least of them)." if len(known) > 1 else "."
-    reasons = reasons if bracket.most else [f"Its clusters are the most reproducible ({known[k]:.2f})."]
+    found = f"{known[k]:.2f} for the least of them"
+    if len(tried) == 1:
+        reasons = [f"The only k that was tried: its clusters are reproducible ({found}), and predict more than 1 does."]
+    elif bracket.most:
+        reasons = [f"Of the k that prediction allows ({bracket}), its clusters are the most reproducible ({found})."]
+    else:
+        reasons = [f"Its clusters are the most reproducible ({found}); nothing is known of prediction."]
     if known[k] < FIRM:
         reasons.append(f"That is weak: below {FIRM:g}, some clusters depend on the samples that were drawn.")
-    if k == max(tried) > min(tried):
+    at_end = True
+    if k == max(tried):
         reasons.append("It is the largest that was tried: try more.")
-    return k, known[k] >= FIRM and not k == max(tried) > min(tried), reasons
+    elif k == min(tried) == bracket.fewest > 2:
+        reasons.append("It is the smallest that was tried: try fewer.")
+    else:
+        at_end = False
+    return k, known[k] >= FIRM and not at_end, reasons
 
 
 def predicted(bracket: Bracket) -> str:

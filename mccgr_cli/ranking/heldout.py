@@ -17,6 +17,7 @@ HIDDEN = 0.1  # share of the entries
 MOST_ROWS, MOST_FEATURES = 1000, 2000  # of the part of X that entries are hidden in, which is dense
 STEPS, TOLERANCE = 100, 5e-4  # when a fit ends
 CHECK_EVERY = 5  # steps: to measure the error takes as long as half a step
+ROUNDING = 1e-20  # of squares: what is left of features that do not vary
 
 Entries = tuple[Array, Array]  # their rows and columns
 
@@ -93,8 +94,9 @@ def errors(X: Array, hidden: Entries, ks: list[int], rho: Array, seed: list[int]
     _, means = blanked(X, hidden)
     truth, weights = X[hidden], rho[hidden[1]]
     scale = float(weights @ np.square(truth - means[hidden[1]]))
+    nothing = ROUNDING * float(weights @ np.square(truth))
     found = []
     for k in ks:
         guess = predict(X, hidden, k, rho, np.random.default_rng([*seed, k]))
-        found.append(float(weights @ np.square(truth - guess)) / scale if scale > 0 else 0.0)
+        found.append(float(weights @ np.square(truth - guess)) / scale if scale > nothing else 0.0)
     return found

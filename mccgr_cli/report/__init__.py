@@ -7,7 +7,7 @@ from typing import Any
 
 from mccgr_cli import __version__
 from mccgr_cli.errors import DataError
-from mccgr_cli.report import overview, sheets
+from mccgr_cli.report import course, overview, sheets
 from mccgr_cli.report.charts import MARKERS
 from mccgr_cli.report.findings import Findings, Profiles, find
 from mccgr_cli.report.layout import Layout, lay_out
@@ -24,15 +24,15 @@ def render(findings: Findings, pictures: Pictures | None = None, title: str | No
     contents, noun = findings.contents, "sample" if pictures is None else "picture"
     title = title or overview.default_title(findings)
     layout = place(findings)
-    profiles = Profiles(contents["W"], contents["H"], contents["rho"]) if "H" in contents else None
+    profiles = Profiles(findings.coefficients[0], contents["H"], contents["rho"]) if "H" in contents else None
     parts: dict[str, Markup | None] = {
         "Scores": overview.scores_section(findings.scores) if findings.scores is not None else None,
         "Map": overview.map_section(findings, layout, noun),
         "Clusters": sheets.clusters_section(findings, pictures, profiles),
-        "Convergence": overview.convergence_section(findings) if "history/objective" in contents else None,
-        "Features": overview.weights_section(findings, profiles) if profiles is not None else None,
-        "Graph": overview.graph_section(findings),
-        "Provenance": overview.provenance_section(findings),
+        "Convergence": course.convergence_section(findings) if "history/objective" in contents else None,
+        "Features": course.weights_section(findings, profiles) if profiles is not None else None,
+        "Graph": course.graph_section(findings),
+        "Provenance": course.provenance_section(findings),
     }
     there = {name: part for name, part in parts.items() if part is not None}
     points = None if isinstance(layout, str) else layout.points

@@ -27,6 +27,7 @@ MARKERS = {  # by their numbers: outlines within 12 x 12, also drawn by the scri
     7: "M1.2 6l9-5v10z",
     8: "M10.8 6l-9-5v10z",
 }
+LARGEST = 1e300  # value with a place of its own: axes reach beyond it, and are finite
 COLOURS = 8  # variables --c0 to --c7 of the style
 
 
@@ -49,6 +50,10 @@ class Line:
     name: str
     values: Array
     style: int = 0
+
+
+def drawable(values: Array) -> Array:
+    return np.where(np.isfinite(values), np.clip(values, -LARGEST, LARGEST), np.nan)
 
 
 def chart(title: str, story: str, lines: Sequence[Line], x: Scale, y: Scale, labels: tuple[str, str]) -> Markup:
@@ -189,9 +194,9 @@ def number(value: float) -> str:
 def convergence(history: dict[str, Array]) -> list[Markup]:
     """The objective and its terms; and the bandwidth, where the method has one."""
     count = len(history["objective"])
-    lines = [Line("objective", history["objective"])]
+    lines = [Line("objective", drawable(history["objective"]))]
     if np.nan_to_num(history["graph"]).any():
-        lines += [Line("data term", history["data"], 1), Line("graph term", history["graph"], 2)]
+        lines += [Line("data term", drawable(history["data"]), 1), Line("graph term", drawable(history["graph"]), 2)]
     x, y = iterations(count), upwards(*(line.values for line in lines))
     first, last = history["objective"][0], history["objective"][-1]
     story = f"Line chart of {count - 1} iterations; the objective goes from {first:.6g} to {last:.6g}."
@@ -200,13 +205,14 @@ def convergence(history: dict[str, Array]) -> list[Markup]:
     if np.isfinite(sigma).any():
         known = sigma[np.isfinite(sigma)]
         story = f"Line chart of {count - 1} iterations; the bandwidth goes from {known[0]:.4g} to {known[-1]:.4g}."
-        drawn.append(chart("Bandwidth", story, [Line("σ", sigma, 3)], x, upwards(sigma), ("iteration", "σ")))
+        line = Line("σ", drawable(sigma), 3)
+        drawn.append(chart("Bandwidth", story, [line], x, upwards(line.values), ("iteration", "σ")))
     return drawn
 
 
 def weights(rho: Array) -> Markup:
     """All weights in order, the heaviest first."""
-    values = np.sort(rho)[::-1]
+    values = drawable(np.sort(rho)[::-1])
     silenced = int((rho < SILENCED).sum())
     story = (
         f"The weights of {len(rho)} features from {values[0]:.3g} down to {values[-1]:.3g}; {silenced} are silenced."

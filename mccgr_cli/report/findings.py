@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 from scipy.spatial.distance import cdist
@@ -62,6 +63,11 @@ class Findings:
     def samples(self) -> int:
         return len(self.contents["assignments"])
 
+    @cached_property
+    def coefficients(self) -> tuple[Array, int]:
+        """W with values below 1, whose squares and sums are finite, and the power of two to multiply them by."""
+        return below_one(self.contents["W"])
+
     @property
     def order(self) -> Array:
         """The samples on the page: cluster after cluster, the most typical first."""
@@ -80,11 +86,13 @@ def find(given: Loaded, truth: list[str] | None, most: int) -> Findings:
     """At most about so many samples are shown; of each cluster its share, the extremes among them."""
     contents = given.contents
     assignments = contents["assignments"]
+    if truth is not None:
+        truth = shortened(truth)
     numbers = np.unique(assignments)
     scores = evaluate(truth, assignments) if truth is not None else None
     W, certainty, distance = contents.datasets.get("W"), None, np.zeros(len(assignments))
     if W is not None:
-        certainty, distance = typicality(W.astype(np.float64), assignments, contents.attributes.get("cluster_assign"))
+        certainty, distance = typicality(below_one(W)[0], assignments, contents.attributes.get("cluster_assign"))
     clusters = []
     for place, number in enumerate(numbers):
         members = np.flatnonzero(assignments == number)
@@ -96,6 +104,23 @@ def find(given: Loaded, truth: list[str] | None, most: int) -> Findings:
             cluster = with_classes(cluster, truth, scores)
         clusters.append(cluster)
     return Findings(given, clusters, truth, scores, certainty)
+
+
+def below_one(values: Array) -> tuple[Array, int]:
+    """In double precision, and the power of two that was divided by, which changes no digit."""
+    exponent = int(np.frexp(values.max(initial=0).astype(np.float64))[1])
+    return np.ldexp(values.astype(np.float64), -exponent), exponent
+
+
+def shortened(classes: Sequence[str]) -> list[str]:
+    """Classes that were different stay so."""
+    known: dict[str, str] = {}
+    taken: set[str] = set()
+    for name in dict.fromkeys(classes):
+        short = shorten(name, LONGEST_NAME)
+        known[name] = f"{short} ({len(known)})" if short in taken else short
+        taken.add(short)
+    return [known[name] for name in classes]
 
 
 def typicality(W: Array, assignments: Array, assign: object = None) -> tuple[Array | None, Array]:
@@ -163,9 +188,10 @@ class Profiles:
     """
 
     def __init__(self, W: Array, H: Array, rho: Array) -> None:
-        self.H = H.astype(np.float64) * rho
+        """``W`` and all mixtures are to the same scale, whichever that is."""
+        self.H = below_one(H)[0] * below_one(rho)[0]
         self.strength = self.H.sum(axis=1)  # (k,)
-        self.average = self.profile(W.mean(axis=0, dtype=np.float64))
+        self.average = self.profile(W.mean(axis=0))
 
     def profile(self, mixture: Array) -> Array:
         whole = mixture @ self.H
@@ -173,8 +199,11 @@ class Profiles:
 
     def distinctive(self, mixture: Array, most: int) -> list[Feature]:
         p, q = self.profile(mixture), self.average
-        times = np.divide(p, q, out=np.ones(len(p)), where=(p > 0) & (q > 0))
-        score = p * np.log(times)
+        both = (p > 0) & (q > 0)
+        with np.errstate(over="ignore"):  # by what hardly is there
+            times = np.divide(p, q, out=np.ones(len(p)), where=both)
+        score = np.zeros(len(p))
+        score[both] = p[both] * (np.log(p[both]) - np.log(q[both]))
         best = np.argsort(-score, kind="stable")[:most]
         return [Feature(int(j), float(score[j]), float(times[j])) for j in best if score[j] > 0]
 

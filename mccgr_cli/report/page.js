@@ -246,8 +246,9 @@
         centred.addPath(new Path2D(outline), new DOMMatrix([1, 0, 0, 1, -6, -6]));
         return centred;
       });
-      this.wide = Math.max(...data.x, 1);
-      this.high = Math.max(...data.y, 1);
+      // not Math.max(...): a call takes some 100,000 arguments at most
+      this.wide = data.x.reduce((most, x) => Math.max(most, x), 1);
+      this.high = data.y.reduce((most, y) => Math.max(most, y), 1);
       this.legend();
       new ResizeObserver(() => this.resize()).observe(canvas.parentElement);
       canvas.addEventListener("pointermove", (event) => event.pointerType !== "touch" && this.point(event));

@@ -9,15 +9,17 @@ from typing import Any, Protocol
 import numpy as np
 
 from mccgr_cli.report.charts import marker
+from mccgr_cli.report.course import mean_of
 from mccgr_cli.report.findings import FIRST, LAST, Cluster, Feature, Findings, Profiles
 from mccgr_cli.report.markup import Markup, readable, tag
-from mccgr_cli.report.overview import bar, counted, folded, mean_of, percent, section
+from mccgr_cli.report.overview import bar, counted, folded, percent, section
 
 TOP_FEATURES = 10
 SEEN = {True: FIRST, False: 12}  # most typical ones at once, with pictures and without
 TOP_CLASSES = 5
 TOP_COMPONENTS = 3
 TIMES = "\N{MULTIPLICATION SIGN}"
+EXACT = 2**53  # whole numbers below it are the same in a browser
 PREFIX = "data:image/webp;base64,"
 
 
@@ -87,9 +89,9 @@ def cluster_part(
         )
     sheet = sheets(findings, cluster, start, pictures)
     if pictures is None and rest:
-        body = tag("div", tag("div", sheet), rest, class_="beside")
+        body = tag("div", tag("div", sheet), rest, class_="content beside")
     else:
-        body = Markup("".join([*sheet, *rest]))
+        body = tag("div", sheet, rest, class_="content")
     return tag("section", heading, about, body, id=identity, class_="cluster", aria_labelledby=f"{identity}-title")
 
 
@@ -223,7 +225,7 @@ def sample_data(findings: Findings, points: Any, pictured: bool) -> dict[str, An
         "names": [readable(findings.name(int(i))) for i in order],
         "clusters": [
             {
-                "number": c.number,
+                "number": c.number if abs(c.number) < EXACT else str(c.number),
                 "count": len(c.shown),
                 "size": c.size,
                 "look": c.look,

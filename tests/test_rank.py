@@ -1,0 +1,344 @@
+"""mccgr rank: what is planted is found, and neither copies of runs nor entries that the fit has seen are evidence."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from conftest import planted
+from scipy import sparse
+from scipy.cluster.hierarchy import average, cophenet
+from scipy.spatial.distance import squareform
+
+from mccgr_cli import ranking
+from mccgr_cli.cli.rank import FORMATS
+from mccgr_cli.container import Contents, encode
+from mccgr_cli.errors import DataError
+from mccgr_cli.plots.ranks import criteria
+from mccgr_cli.ranking import heldout, stability
+from mccgr_cli.ranking.choice import columns_of_errors, recommend
+from mccgr_cli.readers import Loaded, load
+from mccgr_cli.settings import Drawing, GraphSettings, Settings
+from mccgr_cli.storage import write_files
+
+TEXTURES = Path(__file__).parent.parent / "sample_data" / "textures.h5"
+FAST = ("--runs", 3, "--jobs", 0, "-q")
+
+
+@pytest.fixture(autouse=True)
+def few_masks(monkeypatch):
+    monkeypatch.setattr(ranking, "MASKS", 3)
+
+
+def ranked(X, ks, runs=4, **more):
+    plan = ranking.Plan(tuple(ks), runs, more.pop("share", 0.8), 0, Settings(k=1, **more), GraphSettings())
+    pieces = plan.pieces()
+    return ranking.conclude(pieces, [ranking.perform(piece, X, plan) for piece in pieces], X, plan)
+
+
+def criteria_columns(stable, errors, silhouettes=None):
+    """Columns for k from 1 on."""
+    count = len(errors)
+    nothing = np.full(count, np.nan)
+    return {
+        "k": np.arange(1, count + 1),
+        "reproducibility": np.array([np.nan, *stable]),
+        "reproducibility_error": np.zeros(count),
+        "heldout": np.array(errors, dtype=float),
+        "heldout_error": np.full(count, 0.01),
+        "silhouette": nothing if silhouettes is None else np.array([np.nan, *silhouettes]),
+    }
+
+
+# What is recommended
+
+
+@pytest.mark.parametrize("form", [np.asarray, sparse.csr_array])
+def test_the_planted_number_is_recommended(form):
+    X, _ = planted(n=80, d=32, k=4, seed=1)
+    found = ranked(form(X), range(2, 6))
+    assert found.recommendation.k == 4
+    assert found.recommendation.by_stability == found.recommendation.by_heldout == 4
+    assert found.recommendation.firm
+
+
+@pytest.mark.slow
+def test_three_textures_are_three(mccgr):
+    outcome = mccgr("rank", TEXTURES, "--k", "2-5", "--runs", 4, "--jobs", 0, "-q", "--format", "k")
+    assert outcome.stdout == "3\n"
+
+
+def test_noise_has_one_component_and_that_is_said(mccgr, tmp_path):
+    np.save(tmp_path / "noise.npy", np.random.default_rng(0).gamma(2.0, 1.0, (80, 30)))
+    outcome = mccgr("rank", tmp_path / "noise.npy", "--k", "2-4", *FAST)
+    assert "k = 1: No structure" in outcome.stdout
+
+
+def test_stability_picks_from_what_prediction_allows():
+    # two superclusters are stabler than the three that predict, and nine predict best of all
+    errors = [1, 0.7, 0.3, 0.26, 0.24, 0.22, 0.2, 0.19, 0.17, 0.17]
+    stable = [1.0, 0.95, 0.6, 0.5, 0.4, 0.3, 0.2, 0.1, 0.0]
+    found = recommend(criteria_columns(stable, errors, [0.5, 0.4, *[0.1] * 7]), range(2, 11))
+    assert (found.k, found.by_stability, found.by_heldout, found.by_silhouette) == (3, 2, 9, 2)
+    assert found.bracket == (3, 10)
+    assert not found.firm
+    assert "stability 2, held-out error 9, silhouette 2" in found.reasons
+
+
+def test_more_components_than_predict_are_not_recommended_however_stable():
+    found = recommend(criteria_columns([0.5, 0.9, 1.0, 1.0], [1, 0.6, 0.2, 0.5, 0.9]), range(2, 6))
+    assert found.k == 3
+
+
+def test_what_is_stable_but_predicts_nothing_is_no_structure():
+    found = recommend(criteria_columns([1.0, 1.0], [1, 1.2, 1.4]), (2, 3))
+    assert found.k == 1
+    assert not found.firm
+    assert "3 clusters come out alike" in found.reasons
+
+
+def test_of_equally_stable_numbers_the_largest_is_taken():
+    assert recommend(criteria_columns([1.0, 1.0, 0.4], [1, 0.3, 0.1, 0.1]), (2, 3, 4)).k == 3
+
+
+def test_a_doubtful_answer_says_so():
+    weak = recommend(criteria_columns([0.3, 0.5, 0.2], [1, 0.5, 0.2, 0.3]), (2, 3, 4))
+    assert (weak.k, weak.firm) == (3, False)
+    assert "weak" in weak.reasons
+    beyond = recommend(criteria_columns([0.5, 1.0], [1, 0.5, 0.2]), (2, 3))
+    assert "try more" in beyond.reasons
+
+
+def test_the_standard_error_is_that_of_differences_under_the_same_masks():
+    by_mask = np.array([[2.0, 1.0], [3.0, 2.0], [4.0, 3.0]])  # masks differ, differences do not
+    found = columns_of_errors(by_mask)
+    assert found["heldout"].tolist() == [3, 2]
+    assert found["heldout_error"].tolist() == [0, 0]
+
+
+# Stability
+
+
+def test_consensus_counts_only_pairs_drawn_together():
+    gone = stability.ABSENT
+    runs = np.array([[0, 0, 1, gone], [1, 1, gone, 0], [0, 1, 1, gone]])
+    shares, drawn = stability.consensus(runs)
+    assert drawn.tolist() == [[3, 3, 2, 1], [3, 3, 2, 1], [2, 2, 2, 0], [1, 1, 0, 1]]
+    np.testing.assert_allclose(shares[0], [1, 2 / 3, 0, 0], rtol=1e-6)
+    np.testing.assert_allclose(shares[1, 2], 1 / 2)
+    # the pair that was never drawn together is left out, and so are samples with themselves
+    known = np.array([2 / 3, 0, 0, 1 / 2, 0])
+    np.testing.assert_allclose(stability.Consensus(runs).dispersion(), (4 * (known - 0.5) ** 2).mean(), rtol=1e-6)
+
+
+def test_cophenetic_correlation_is_that_of_scipy():
+    rng = np.random.default_rng(0)
+    runs = np.array([np.where(rng.random(30) < 0.2, rng.integers(3, size=30), np.arange(30) % 3) for _ in range(8)])
+    shares = np.mean([run[:, None] == run[None] for run in runs], axis=0)
+    distances = squareform(1 - shares, checks=False)
+    expected, _ = cophenet(average(distances), distances)
+    np.testing.assert_allclose(stability.Consensus(runs).cophenetic(), expected, rtol=1e-5)
+
+
+def test_one_cluster_that_falls_apart_in_many_is_noticed():
+    """Agreement hardly falls when 1 cluster of 10 is cut in two at random; the least cluster tells it."""
+    rng = np.random.default_rng(0)
+    labels = np.repeat(np.arange(10), 20)
+    cut = np.array([np.where((labels == 0) & (rng.random(200) < 0.5), 10, labels) for _ in range(6)])
+    value, error = stability.reproducibility(cut, 11)
+    assert stability.agreement(stability.tables(cut, 11)) > 0.9
+    assert value < 0.5
+    assert 0 < error < 0.1
+    assert stability.reproducibility(np.array([labels, labels, labels]), 10) == (1.0, 0.0)
+
+
+def test_random_clusters_are_not_reproducible():
+    runs = np.random.default_rng(0).integers(2, size=(6, 200))
+    assert abs(stability.reproducibility(runs, 2)[0]) < 0.1
+
+
+def test_fewer_clusters_than_asked_for_are_not_reproducible():
+    assert stability.reproducibility(np.zeros((3, 20), dtype=int), 2)[0] == 0
+
+
+@pytest.mark.parametrize("init", ["graph", "nndsvd"])
+def test_identical_starts_are_not_evidence(init):
+    X, _ = planted(n=60)
+    found = ranked(X, (3, 4), runs=3, share=1.0, init=init, method="mccgr" if init == "graph" else "l2")
+    rows = dict(zip(found.columns["k"].tolist(), found.columns["runs"].tolist(), strict=True))
+    assert rows[3] == 1
+    assert np.isnan(found.columns["reproducibility"][1])
+    assert np.isnan(found.columns["cophenetic"][1])
+
+
+def test_the_same_outcome_from_other_starts_is_evidence():
+    X, _ = planted(n=60)
+    found = ranked(X, (3,), runs=3, share=1.0, init="random", method="l2")
+    assert found.columns["runs"].tolist() == [0, 3]
+    assert found.columns["reproducibility"][1] == 1
+
+
+def test_copies_are_known_in_whatever_order_their_components_are():
+    W, rows = np.random.default_rng(0).random((20, 4)), np.arange(20)
+    starts = [(rows, stability.trace(one, rows)) for one in (W, W[:, ::-1], W + 1e-4, 1 - W)]
+    assert stability.distinct(starts) == [0, 3]
+    others = np.arange(1, 21)
+    assert stability.distinct([starts[0], (others, stability.trace(W, others))]) == [0, 1]
+
+
+# Hidden entries
+
+
+def test_the_fit_never_sees_what_is_hidden():
+    X, _ = planted(n=40)
+    hidden = heldout.hide(X.shape, np.random.default_rng(0))
+    other = X.copy()
+    other[hidden] = np.random.default_rng(1).random(len(hidden[0])) * 100
+    for one, two in zip(heldout.blanked(X, hidden), heldout.blanked(other, hidden), strict=True):
+        np.testing.assert_array_equal(one, two)
+    rho = np.ones(X.shape[1])
+    one, two = (heldout.predict(data, hidden, 3, rho, np.random.default_rng(2)) for data in (X, other))
+    np.testing.assert_array_equal(one, two)
+
+
+def test_weights_of_features_never_see_what_is_hidden(monkeypatch):
+    X, _ = planted(n=40)
+    plan = ranking.Plan((2, 3), 2, 0.8, 0, Settings(k=1), GraphSettings())
+    hidden = heldout.hide(X.shape, np.random.default_rng([0, 3, 0]))
+    used = []
+    monkeypatch.setattr(heldout, "errors", lambda X, hidden, ks, rho, seed: used.append((hidden, rho)))
+    for data in (X, np.where(np.isin(np.arange(X.size), hidden[0] * X.shape[1] + hidden[1]).reshape(X.shape), 9, X)):
+        ranking.errors_under_mask(0, data, plan)
+    np.testing.assert_array_equal(used[0][0], hidden)
+    np.testing.assert_array_equal(used[0][1], used[1][1])
+
+
+def test_an_exact_product_is_predicted_exactly():
+    rng = np.random.default_rng(0)
+    X = rng.random((40, 3)) @ rng.random((3, 30))
+    hidden = heldout.hide(X.shape, rng)
+    errors = heldout.errors(X, hidden, [1, 3], np.ones(30), [0])
+    assert errors[1] < 0.05 < errors[0]
+
+
+def test_a_large_sparse_matrix_stays_sparse_but_for_a_part():
+    X = sparse.random_array((3000, 50_000), density=1e-4, format="csr", rng=np.random.default_rng(0))
+    part = heldout.part_of(X, np.random.default_rng(0))
+    assert part.shape == (heldout.MOST_ROWS, heldout.MOST_FEATURES)
+
+
+# The command
+
+
+def test_same_result_for_any_jobs(mccgr, X_file, tmp_path):
+    found = []
+    for jobs in (0, 2):
+        out = tmp_path / f"{jobs}.h5"
+        mccgr("rank", X_file, "--k", "2-3", "--runs", 2, "--jobs", jobs, "-o", out)
+        contents = load(str(out), kinds=("ranks",)).contents
+        found.append({name: np.asarray(values).tolist() for name, values in contents.datasets.items()})
+    assert json.dumps(found[0]) == json.dumps(found[1])  # NaN are equal in text
+
+
+def test_every_format_says_the_same():
+    X, _ = planted()
+    found = ranked(X, (2, 3, 4), runs=3)
+    runs = {style: f"{form(found)}\n" for style, form in FORMATS.items()}
+    assert runs["k"] == "3\n"
+    told = json.loads(runs["json"])
+    assert told["recommended"] == 3
+    assert [row["k"] for row in told["criteria"]] == [1, 2, 3, 4]
+    assert told["criteria"][0]["reproducibility"] is None
+    rows = list(csv.DictReader(io.StringIO(runs["csv"])))
+    assert [row["k"] for row in rows if row["recommended"] == "1"] == ["3"]
+    assert "3 *" in runs["table"]
+    assert f"k = 3: {told['reasons']}\n" in runs["table"]
+
+
+def test_ranks_are_kept_shown_and_drawn(mccgr, X_file, tmp_path):
+    out = tmp_path / "ranks.h5"
+    outcome = mccgr("rank", X_file, "--k", "2-4", *FAST, "-o", out)
+    assert "k = 3" in outcome.stdout
+    contents = load(str(out), kinds=("ranks",)).contents
+    assert contents.attributes["recommended"] == 3
+    assert contents.attributes["reasons"] in outcome.stdout
+    told = mccgr("info", out).stdout
+    assert "(recommended)" in told
+    for name in ("one.svg", "two.svg"):
+        assert mccgr("plot", out, "-o", tmp_path / name).status == 0
+    drawn = (tmp_path / "one.svg").read_bytes()
+    assert drawn == (tmp_path / "two.svg").read_bytes()
+    assert b"recommended: k = 3" in drawn
+
+
+def test_the_number_alone_and_the_file_alone_can_be_piped_on(mccgr, X_file):
+    assert mccgr("rank", X_file, "--k", "3", *FAST, "--format", "k").stdout == "3\n"
+    streamed = mccgr("rank", X_file, "--k", "3", *FAST, "-o", "-")
+    assert mccgr("info", "-", stdin=streamed.output).stdout.count("(recommended)") == 1
+
+
+@pytest.mark.parametrize("bracket", [[3, 4], [4, 3], [0, 0], [1.5, 2.5], "x", [1, 2, 3], [1, 2**62]])
+@pytest.mark.parametrize("recommended", [3, 0, "x", 2**60])
+def test_a_figure_does_not_rely_on_attributes(tmp_path, bracket, recommended):
+    columns = criteria_columns([0.5, 1.0, 0.5], [1, 0.6, 0.2, 0.2])
+    rest = {name: np.full(4, np.nan) for name in ("agreement", "cophenetic", "dispersion")}
+    contents = Contents("ranks", columns | rest | {"runs": np.full(4, 2)}, {"bracket": bracket})
+    contents.attributes["recommended"] = recommended
+    write_files({tmp_path / "r.h5": encode(contents)}, overwrite=False)
+    figure = criteria([load(str(tmp_path / "r.h5"), kinds=("ranks",))], Drawing(), pytest.fail)
+    assert len(figure.axes) == 4
+
+
+def test_a_number_that_is_there_twice_is_not_drawn():
+    columns = criteria_columns([0.5, 1.0], [1, 0.6, 0.2]) | {"k": np.array([1, 2, 2])}
+    with pytest.raises(DataError, match="twice"):
+        criteria([Loaded(Contents("ranks", columns), "r.h5", "0" * 64)], Drawing(), pytest.fail)
+
+
+def test_few_of_many_samples_are_used_and_that_is_said(mccgr, X_file):
+    outcome = mccgr("rank", X_file, "--k", "2-3", "--runs", 2, "--jobs", 0, "--samples", 30)
+    assert "30 of 60 samples are used" in outcome.stderr
+    assert outcome.status == 0
+
+
+def test_too_many_components_are_refused(refused, X_file):
+    message = refused("rank", X_file, "--k", "2-25", *FAST, status=2)
+    assert "25 components" in message
+    assert "give at most 24" in message
+
+
+ODD = {
+    "five samples": np.random.default_rng(0).random((5, 6)),
+    "all alike": np.ones((20, 6)),
+    "copies of one": np.tile(np.arange(1.0, 7.0), (20, 1)),
+    "rows of zeros": np.vstack([np.zeros((6, 8)), np.random.default_rng(0).random((20, 8))]),
+}
+
+
+@pytest.mark.parametrize("name", ODD)
+def test_odd_matrices_have_no_structure(mccgr, tmp_path, name):
+    np.save(tmp_path / "X.npy", ODD[name])
+    outcome = mccgr("rank", tmp_path / "X.npy", "--k", "2-3", "--runs", 3, "--jobs", 0, "-q", "--format", "k")
+    assert (outcome.status, outcome.stdout) == (0, "1\n")
+
+
+@pytest.mark.parametrize(("ks", "said"), [("1", "Nothing but 1 was tried"), ("3", "The only k that was tried")])
+def test_one_number_alone(mccgr, X_file, ks, said):
+    assert said in mccgr("rank", X_file, "--k", ks, *FAST).stdout
+
+
+def test_runs_that_fail_are_told_and_the_rest_counts():
+    X, _ = planted(n=60)
+    plan = ranking.Plan((2, 3, 4), 3, 0.8, 0, Settings(k=1), GraphSettings())
+    pieces = plan.pieces()
+    fault = DataError("X", "overflows")
+    outcomes = [fault if piece.k == 4 else ranking.perform(piece, X, plan) for piece in pieces]
+    found = ranking.conclude(pieces, outcomes, X, plan)
+    assert found.recommendation.k == 3
+    assert found.failures == {4: "X: overflows"}
+    with pytest.raises(DataError, match="overflows"):
+        ranking.conclude(pieces, [fault] * len(pieces), X, plan)
