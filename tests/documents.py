@@ -58,6 +58,7 @@ def run_python(block: Block, path: Path, names: dict[str, Any]) -> str:
 
 def run_shell(block: Block, path: Path) -> str:
     with_command = {**os.environ, "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
+    with_command["OMP_NUM_THREADS"] = "1"  # tests share the machine
     done = subprocess.run(["sh", "-eu", "-c", block.code], env=with_command, capture_output=True, text=True)
     assert done.returncode == 0, f"{path}:{block.line}: {done.stderr}"
     return done.stdout
