@@ -55,13 +55,13 @@ def examples() -> list[str]:
 
 
 def typed(line: str) -> list[list[str]]:
-    """The words of every mccgr command in a line; a command in the place of a file is a command of its own.
+    """The words of every mccgr command in a line; a command in the place of a file or a number is one of its own.
 
     >>> typed('mccgr cluster "$(mccgr factorize X.h5)" | sort')
-    [['mccgr', 'factorize', 'X.h5'], ['mccgr', 'cluster', 'FILE']]
+    [['mccgr', 'factorize', 'X.h5'], ['mccgr', 'cluster', '3']]
     """
     inner = re.findall(r"\$\((.*?)\)", line)
-    parts = re.sub(r"\$\(.*?\)", "FILE", line).split(" | ")
+    parts = re.split(r" \| | && ", re.sub(r"\$\(.*?\)", "3", line))
     words = [shlex.split(part, comments=True) for part in (*inner, *parts)]
     return [some for some in words if some[:1] == ["mccgr"]]
 

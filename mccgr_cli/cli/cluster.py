@@ -6,16 +6,16 @@ from typing import Any
 
 import click
 
-from mccgr_cli.cli import options, types
+from mccgr_cli.cli import computing, options, types
 from mccgr_cli.settings import CLUSTER_RESTARTS
 
 
 @click.command()
 @options.matrix_input("FACTORS")
 @click.option("--k", type=types.number("k"), metavar="N", help="Number of clusters.  [default: the components]")
-@options.assignment
-@options.kmeans_restarts("--restarts", CLUSTER_RESTARTS)
-@options.normalization("none")
+@computing.assignment
+@computing.kmeans_restarts("--restarts", CLUSTER_RESTARTS)
+@computing.normalization("none")
 @options.seed
 @options.output
 @options.verbosity

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from mccgr_cli.cli import options, types
+from mccgr_cli.cli import computing, options, types
 from mccgr_cli.settings import (
     BASELINES,
     METHODS,
@@ -30,7 +30,7 @@ EVERYTHING = (*METHODS, *BASELINES)
 
 @click.command()
 @options.matrix_input("MATRIX")
-@options.preset
+@computing.preset
 @click.option(
     "--methods",
     type=types.Words(EVERYTHING, everything="all"),
@@ -55,18 +55,18 @@ EVERYTHING = (*METHODS, *BASELINES)
     show_default=True,
     help="Random draws of classes for each --k.",
 )
-@options.sweep("--strength", Settings.strength, types.number("strength"), "Weight of the graph (mccgr, grnmf).")
-@options.sweep("--alpha", None, types.number("alpha"), "The same in the paper's way, instead of --strength.")
-@options.sweep("--keep", Settings.keep, types.number("keep"), "What the weights of features leave (mccgr, mcc).")
-@options.sweep("--theta", None, types.number("theta"), "The same in the paper's way, instead of --keep.")
-@options.sweep("--neighbors", GraphSettings.neighbors, types.number("neighbors"), "Of each sample (mccgr, grnmf).")
-@options.sweep("--weight", GraphSettings.weight, click.Choice(WEIGHTS), "Of an edge (mccgr, grnmf).")
-@options.sweep("--normalize", NORMALIZATION, click.Choice(NORMALIZATIONS), "What to do to the rows first.")
-@options.start(files=False)
-@options.course
-@options.graph_search
-@options.graph_features
-@options.kmeans_restarts("--cluster-restarts", 10)
+@computing.sweep("--strength", Settings.strength, types.number("strength"), "Weight of the graph (mccgr, grnmf).")
+@computing.sweep("--alpha", None, types.number("alpha"), "The same in the paper's way, instead of --strength.")
+@computing.sweep("--keep", Settings.keep, types.number("keep"), "What the weights of features leave (mccgr, mcc).")
+@computing.sweep("--theta", None, types.number("theta"), "The same in the paper's way, instead of --keep.")
+@computing.sweep("--neighbors", GraphSettings.neighbors, types.number("neighbors"), "Of each sample (mccgr, grnmf).")
+@computing.sweep("--weight", GraphSettings.weight, click.Choice(WEIGHTS), "Of an edge (mccgr, grnmf).")
+@computing.sweep("--normalize", NORMALIZATION, click.Choice(NORMALIZATIONS), "What to do to the rows first.")
+@computing.start(files=False)
+@computing.course
+@computing.graph_search
+@computing.graph_features
+@computing.kmeans_restarts("--cluster-restarts", 10)
 @options.jobs
 @options.scheduler
 @options.seed

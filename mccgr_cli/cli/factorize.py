@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from mccgr_cli.cli import options, types
+from mccgr_cli.cli import computing, options, types
 from mccgr_cli.cli.resuming import LOADED, Keeper, Resumable
 from mccgr_cli.errors import MccgrError, ParameterError
 from mccgr_cli.settings import INITS, SILENCED, GraphSettings, Settings
@@ -22,12 +22,12 @@ if TYPE_CHECKING:
 
 @click.command(cls=Resumable)
 @options.matrix_input("MATRIX")
-@options.preset
-@options.solver
+@computing.preset
+@computing.solver
 @click.option("--graph", "graph_file", type=types.FILE, metavar="FILE", help="A graph made before by 'mccgr graph'.")
-@options.graph
-@options.graph_features
-@options.preprocessing
+@computing.graph
+@computing.graph_features
+@computing.preprocessing
 @options.memory
 @options.scheduler
 @options.checkpoints

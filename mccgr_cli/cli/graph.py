@@ -6,14 +6,14 @@ from typing import Any
 
 import click
 
-from mccgr_cli.cli import options
+from mccgr_cli.cli import computing, options
 from mccgr_cli.settings import GraphSettings
 
 
 @click.command()
 @options.matrix_input("MATRIX")
-@options.graph
-@options.preprocessing
+@computing.graph
+@computing.preprocessing
 @options.memory
 @options.scheduler
 @options.output

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from mccgr_cli.cli import options, types
+from mccgr_cli.cli import computing, options, types
 from mccgr_cli.settings import NORMALIZATION, GraphSettings, Settings
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ HEADINGS = {
 
 @click.command()
 @options.matrix_input("MATRIX")
-@options.preset
+@computing.preset
 @click.option(
     "--k",
     "ks",
@@ -66,12 +66,12 @@ HEADINGS = {
     show_default=True,
     help="Of more samples than this, use so many, drawn at random.",
 )
-@options.objective
-@options.normalization(NORMALIZATION)
-@options.start(files=False)
-@options.course
-@options.graph
-@options.graph_features
+@computing.objective
+@computing.normalization(NORMALIZATION)
+@computing.start(files=False)
+@computing.course
+@computing.graph
+@computing.graph_features
 @options.jobs
 @options.scheduler
 @options.seed

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from mccgr_cli import __version__
-from mccgr_cli.cli import extract, options, report, types
+from mccgr_cli.cli import computing, extract, options, report, types
 from mccgr_cli.cli.evaluate import labels_option
 from mccgr_cli.cli.retyping import BEFORE_WRITING, COMMAND_LINE, TYPED, Retypable, Typed, arguments
 from mccgr_cli.errors import OutputError, ParameterError
@@ -43,11 +43,11 @@ class Stage:
 
 @click.command(cls=Retypable)
 @options.matrix_input("SOURCE")
-@options.preset
-@options.solver
-@options.graph
-@options.graph_features
-@options.preprocessing
+@computing.preset
+@computing.solver
+@computing.graph
+@computing.graph_features
+@computing.preprocessing
 @extract.learning
 @extract.description
 @click.option(
@@ -56,8 +56,8 @@ class Stage:
 @click.option("--no-labels", is_flag=True, help="Folders are not categories.")
 @click.option("--strict", is_flag=True, help="Fail if any picture cannot be used.")
 @extract.max_pixels("Leave out pictures with more, without decoding them.")
-@options.assignment
-@options.kmeans_restarts("--cluster-restarts", CLUSTER_RESTARTS)
+@computing.assignment
+@computing.kmeans_restarts("--cluster-restarts", CLUSTER_RESTARTS)
 @labels_option("SOURCE", "without them, there are no scores")
 @report.appearance
 @options.output_format("table", "json", "csv")
