@@ -62,7 +62,7 @@ def recommend(columns: Mapping[str, Array], wanted: Sequence[int]) -> Recommenda
         against = [k != other for other in (by_stability, by_silhouette) if other]
         if any(other not in (0, k) for other in others.values()):
             reasons.append(f"By themselves the criteria would say: {', '.join(each)}.")
-        else:
+        elif len(each) > 1:
             reasons.append("All criteria agree.")
         firm = firm and not (against and all(against))  # that more components predict better is no objection
     limits = bracket.least, bracket.most
