@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +26,7 @@ class Manifest:
 
     def __init__(self, folder: Path) -> None:
         self.path = folder / NAME
+        self.source = str(read_object(self.path).get("source", ""))  # of the run that made it
         self._stages: dict[str, dict[str, Any]] = read(self.path)
         self._known: dict[str, str] = {}  # checksums of files that were looked at
 
@@ -61,8 +62,16 @@ class Manifest:
         if replaced is not None:
             self._stages[stage]["replaced"] = replaced
         self._known.pop(name, None)
-        text = json.dumps({"format": FORMAT, "stages": self._stages}, indent=2)
+        text = json.dumps({"format": FORMAT, "source": self.source, "stages": self._stages}, indent=2)
         write_files({self.path: text.encode() + b"\n"}, overwrite=True)
+
+    def leave_out(self, stages: Container[str]) -> None:
+        """Of what earlier runs made, only these stages are still wanted: remove the files of others."""
+        for stage in [stage for stage in self._stages if stage not in stages]:
+            name = self._stages[stage].get("file")
+            if isinstance(name, str) and name == Path(name).name and self.owns(name):
+                (self.path.parent / name).unlink(missing_ok=True)
+            del self._stages[stage]
 
 
 def key_of(*parts: object) -> str:

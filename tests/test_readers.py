@@ -322,6 +322,22 @@ def test_h5ad_layers_keep_the_names_and_embeddings_only_those_of_samples(tmp_pat
     assert "feature_names" not in embedding
 
 
+@pytest.mark.parametrize(
+    ("table", "features", "labels"),
+    [
+        ("a,b,label\n1,2,0\n3,4,1\n", ["a", "b"], ["0", "1"]),
+        ("Labels,a,b\nx,1,2\ny,3,4\n", ["a", "b"], ["x", "y"]),
+        (",label,a,b\ns1,x,1,2\ns2,y,3,4\n", ["a", "b"], ["x", "y"]),
+        ("a,label,b\n1,2,3\n4,5,6\n", ["a", "label", "b"], None),  # a word, perhaps
+        ("label,a,labels\n1,2,3\n4,5,6\n", ["label", "a", "labels"], None),
+    ],
+)
+def test_a_first_or_last_column_called_label_holds_the_labels(table, features, labels, tmp_path: Path) -> None:
+    contents = load(str(write(tmp_path / "a.csv", table))).contents
+    assert contents["feature_names"] == features
+    assert contents.labels_as_text() == labels
+
+
 def test_unknown_label_key_lists_what_there_is(tmp_path: Path) -> None:
     assert "no column 'sort' in obs; obs has" in refused(h5ad(tmp_path / "a.h5ad"), label_key="sort")
     assert "it has id, f0, f1, f2, f3, kind" in refused(write(tmp_path / "a.csv", table()), label_key="sort")
@@ -468,7 +484,7 @@ def test_values_are_checked_whatever_the_format(tmp_path: Path) -> None:
     [
         (X * 1j, "complex numbers"),
         (np.array([["a", "b"]]), "text"),
-        (X[0], "1 dimensions"),
+        (X[0], "1 dimension "),
         (X[None], "3 dimensions"),
         (np.array(1.0), "0 dimensions"),
         (np.zeros((2, 2), "M8[s]"), "datetime64"),

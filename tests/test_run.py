@@ -207,7 +207,7 @@ def test_the_same_bytes_by_another_name_may_be_another_matrix(run, X_file, tmp_p
     shutil.copy(tmp_path / "same.mat", tmp_path / "same.h5")
     run(tmp_path / "same.h5", "--k", 3)
     by_rows = (tmp_path / "out" / "clusters.csv").read_text().count("\n")
-    run(tmp_path / "same.mat", "--k", 3)  # in which MATLAB has samples in columns
+    run(tmp_path / "same.mat", "--k", 3, "--overwrite")  # in which MATLAB has samples in columns
     assert (tmp_path / "out" / "clusters.csv").read_text().count("\n") != by_rows
 
 

@@ -179,6 +179,7 @@ def main() -> None:
 
     \b
     Examples:
+      mccgr run pictures/ --k 5 -o out
       mccgr extract pictures/ -o X.h5 --words 300
       mccgr factorize X.h5 --alpha 100 --k 5
       mccgr factorize X.h5 --k 5 -o - | mccgr cluster - -o - | mccgr evaluate -

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import partial
 from pathlib import Path
@@ -68,7 +68,9 @@ class Stage:
 @click.option(
     "-o", "--output", type=types.FILE, metavar="FOLDER", required=True, help="Write everything into FOLDER, made anew."
 )
-@click.option("--overwrite", is_flag=True, help="Replace files in FOLDER that were not made by 'mccgr run'.")
+@click.option(
+    "--overwrite", is_flag=True, help="Replace files in FOLDER that were made of another SOURCE, or not by 'mccgr run'."
+)
 @options.verbosity
 def command(**given: Any) -> None:
     """Go all the way: from pictures or a matrix to clusters and a page that shows them.
@@ -87,7 +89,6 @@ def command(**given: Any) -> None:
     """
     from mccgr_cli.cli import expect_more, keep
     from mccgr_cli.cli.progress import Reporter
-    from mccgr_cli.manifest import Manifest
 
     reporter = Reporter(given["quiet"], given["verbose"])
     folder = Path(given["output"])
@@ -96,11 +97,13 @@ def command(**given: Any) -> None:
     check(given)
     pictures = pictures_of(given["source"], typed)
     grid = grid_for(pictures, typed, given) if pictures is not None else {}
+    if pictures is not None and given["k"] > len(pictures):
+        what = f"{given['k']} components are more than {len(pictures)} pictures have room for"
+        raise ParameterError("--k", what, f"give at most {len(pictures)}")
     stages = list(plan(typed, grid, folder, pictures is not None, given["source"]))
-    claim(folder, [stage.file for stage in stages], given["overwrite"])
+    manifest = claim(folder, stages, given["source"], given["overwrite"])
     if grid:
         reporter.note(f"the pictures are small: --step {grid['step']} --radii {grid['radii']}")
-    manifest = Manifest(folder)
     key = fingerprint_of(given["source"], pictures)
     with reporter.staging([stage.command for stage in stages]) as staging:
         for number, stage in enumerate(stages, 1):
@@ -189,10 +192,11 @@ def grid_for(pictures: Sequence[Picture], typed: Typed, given: dict[str, Any]) -
     return {} if chosen == usual else {"step": str(chosen.step), "radii": extract.listed(chosen.radii)}
 
 
-def claim(folder: Path, files: Iterable[str], overwrite: bool) -> None:
-    """Keep other runs from the folder until this one ends, and refuse to replace what no run made."""
+def claim(folder: Path, stages: Sequence[Stage], source: str, overwrite: bool) -> Manifest:
+    """Keep other runs from the folder until this one ends, and refuse to replace what no run of this source made."""
     from mccgr_cli.interrupts import postponed_interrupts
     from mccgr_cli.manifest import NAME, Manifest, foreign
+    from mccgr_cli.readers import split_inner
     from mccgr_cli.storage import Claim, writing
 
     with writing(str(folder)):
@@ -203,10 +207,17 @@ def claim(folder: Path, files: Iterable[str], overwrite: bool) -> None:
         folder.mkdir(exist_ok=True)
     with postponed_interrupts():
         click.get_current_context().call_on_close(Claim(folder / NAME, overwrite=True).release)
-    others = [] if overwrite else foreign(Manifest(folder), list(files))
+    manifest, source = Manifest(folder), os.path.realpath(split_inner(source)[0])
+    remedy = "choose another folder with -o, or give --overwrite"
+    others = [] if overwrite else foreign(manifest, [stage.file for stage in stages])
     if others:
         what = "exists already, and was changed or not made by 'mccgr run'"
-        raise OutputError(str(folder / others[0]), what, "choose another folder with -o, or give --overwrite")
+        raise OutputError(str(folder / others[0]), what, remedy)
+    if not overwrite and manifest.source not in ("", source):
+        raise OutputError(str(folder), f"holds what a run made of {manifest.source}", remedy)
+    manifest.source = source
+    manifest.leave_out([stage.command for stage in stages])
+    return manifest
 
 
 def fingerprint_of(source: str, pictures: list[Picture] | None) -> str:

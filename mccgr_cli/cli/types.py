@@ -71,7 +71,7 @@ class Numbers(click.ParamType):  # type: ignore[type-arg]
             first = self.one.convert(ends[1], param, ctx)
             last = self.one.convert(ends[2] or ends[1], param, ctx)
             if last < first:
-                self.fail(f"{part!r} goes down", param, ctx)
+                self.fail(f"{part!r} goes down; write {last}-{first}", param, ctx)
             numbers |= dict.fromkeys(range(first, min(last, first + MOST_NUMBERS) + 1))
         if len(numbers) > MOST_NUMBERS:
             self.fail(f"more than {MOST_NUMBERS} numbers", param, ctx)

@@ -114,7 +114,8 @@ def read_contents(file: Source, label_key: str | None, stays: Stays | None = Non
     path = foreign_path(file)
     if file.suffix not in FORMATS:
         what = f"unknown format {file.suffix}" if file.suffix else "a name without a suffix, and not HDF5"
-        raise DataError(file.name, what, f"mccgr reads {', '.join((*HDF5_SUFFIXES, *FORMATS))}")
+        of_pictures = "; pictures are for 'mccgr extract' and 'mccgr run', by their folder"
+        raise DataError(file.name, what, f"mccgr reads {', '.join((*HDF5_SUFFIXES, *FORMATS))}{of_pictures}")
     found = FORMATS[file.suffix].matrix(path, file.inner, label_key, file.name)
     return Contents("matrix", found)
 
@@ -192,7 +193,7 @@ def accessing(name: str) -> Iterator[None]:
     except FileNotFoundError:
         raise DataError(name, "no such file", "check its name and folder") from None
     except IsADirectoryError:
-        raise DataError(name, "is a folder", "name a file in it") from None
+        raise DataError(name, "is a folder", "name a file in it; a folder of pictures is for 'mccgr extract'") from None
     except PermissionError:
         raise DataError(name, "permission denied", "ask its owner for leave to read it") from None
     except OSError as fault:

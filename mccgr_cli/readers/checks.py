@@ -66,7 +66,8 @@ def as_real(X: Any, where: str) -> Matrix:
         kind = {"c": "complex numbers", "U": "text", "S": "text"}.get(X.dtype.kind, f"{X.dtype} values")
         raise DataError(where, f"holds {kind}", "NMF needs real numbers")
     if X.ndim != 2:
-        raise DataError(where, f"an array of {X.ndim} dimensions {X.shape}", "a matrix has 2")
+        dimensions = f"{X.ndim} dimension{'' if X.ndim == 1 else 's'}"
+        raise DataError(where, f"an array of {dimensions} {X.shape}", "a matrix has 2: samples in rows")
     X = as_float(X)
     if isinstance(X, np.ndarray):
         return np.ascontiguousarray(X)
@@ -155,10 +156,11 @@ def stored_values(X: Matrix) -> Array:
     return values
 
 
+NON_NEGATIVE = "NMF needs X >= 0: give counts or intensities as they were, before they were centred or made logarithms"
 VALUE_FAULTS: tuple[tuple[Callable[[Array], Array], str, str, str], ...] = (
     (np.isnan, "value is NaN", "values are NaN", "remove or impute them"),
     (np.isinf, "value is infinite", "values are infinite", "remove or replace them"),
-    (lambda values: values < 0, "negative value", "negative values", "NMF needs X >= 0"),
+    (lambda values: values < 0, "negative value", "negative values", NON_NEGATIVE),
 )
 
 

@@ -30,6 +30,9 @@ BETWEEN_NUMBERS = (b",", b"\t", b" ", b"\n")
 MISSING = frozenset(("", "na", "n/a", "null", "none", "?", "#n/a"))
 
 
+LABEL_COLUMNS = ("label", "labels")  # of a table, as its first or last
+
+
 @dataclass(frozen=True)
 class Layout:
     """What the first two lines tell about a table. Columns count from 0 here and from 1 in messages."""
@@ -199,13 +202,20 @@ def find_layout(file: TextIO, path: Path, label_key: str | None, where: str) -> 
     if header and len(data) == len(header) + 1:  # R does not name the column of names
         header = ["", *header]
     width = len(header or first)
-    labels = None if label_key is None else find_column(header, width, label_key, where)
     named = is_text(data[0]) or (header is not None and header[0] == "")
+    labels = usual_labels(header or [], named) if label_key is None else find_column(header, width, label_key, where)
     names = 0 if named and labels != 0 and width > 1 else None
     file.seek(0)
     if header:
         next(records(file, path))
     return Layout(header, width, names, labels)
+
+
+def usual_labels(header: list[str], named: bool) -> int | None:
+    """The column of labels by its name and its place, before all features or after them: it may be a word as well."""
+    ends = [0, len(header) - 1, *([1] if named else [])] if len(header) > 1 else []
+    found = [column for column in ends if header[column].strip().lower() in LABEL_COLUMNS]
+    return found[0] if len(found) == 1 else None
 
 
 def is_header(first: list[str], second: list[str] | None, label_key: str | None) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -59,6 +60,8 @@ LAST_TERMS = (("objective", "objective"), ("data", "data term"), ("graph", "grap
 
 # Features
 
+VISUAL_WORD = re.compile(r"word [0-9]+ \([0-9a-f]{8}\)")  # as mccgr extract names them
+
 
 def weights_section(findings: Findings, profiles: Profiles) -> Markup:
     rho = findings.contents["rho"]
@@ -70,6 +73,8 @@ def weights_section(findings: Findings, profiles: Profiles) -> Markup:
         return section("features", "Features", facts(known), components(findings, profiles), lede=lede)
     lede = "The weight that each feature has in the loss, learnt from how well the factors explain it. Features below "
     lede += f"{SILENCED:g} count as silenced: they have no say in the result."
+    if VISUAL_WORD.fullmatch(findings.feature(0)):
+        lede += " A word is a kind of patch that pictures show; the letters behind its number tell codebooks apart."
     heaviest = weight_list(findings, [int(j) for j in order[:MOST_NAMES]])
     lists = [tag("div", tag("h3", "Heaviest"), heaviest)]
     if silenced:
