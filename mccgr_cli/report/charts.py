@@ -13,7 +13,7 @@ from mccgr_cli.report.markup import Markup, tag
 from mccgr_cli.settings import SILENCED
 
 WIDTH, HEIGHT = 440, 260  # units of the drawing, which is scaled to the page
-LEFT, RIGHT, TOP, BOTTOM = 62, 12, 12, 44  # margins for ticks and labels
+LEFT, RIGHT, TOP, BOTTOM = 78, 12, 12, 44  # margins for ticks and labels
 MOST_POINTS = 400  # of a line: more than it has pixels show nothing
 FEW_ITERATIONS = 20
 MARKERS = {  # by their numbers: outlines within 12 x 12, also drawn by the script of the page

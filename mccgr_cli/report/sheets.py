@@ -14,6 +14,7 @@ from mccgr_cli.report.findings import FIRST, LAST, Cluster, Feature, Findings, P
 from mccgr_cli.report.markup import Markup, readable, tag
 from mccgr_cli.report.overview import bar, counted, folded, percent, section
 
+FEW = 2000  # samples up to which a browser lays all of them out at once
 TOP_FEATURES = 10
 SEEN = {True: FIRST, False: 12}  # most typical ones at once, with pictures and without
 TOP_CLASSES = 5
@@ -88,10 +89,11 @@ def cluster_part(
             folded("Distinctive features", *told) if pictures is not None else tag("div", *told, class_="apart")
         )
     sheet = sheets(findings, cluster, start, pictures)
+    classes = "content" if len(findings.order) <= FEW else "content lazy"
     if pictures is None and rest:
-        body = tag("div", tag("div", sheet), rest, class_="content beside")
+        body = tag("div", tag("div", sheet), rest, class_=f"{classes} beside")
     else:
-        body = tag("div", sheet, rest, class_="content")
+        body = tag("div", sheet, rest, class_=classes)
     return tag("section", heading, about, body, id=identity, class_="cluster", aria_labelledby=f"{identity}-title")
 
 
