@@ -439,7 +439,7 @@ def test_values_that_cannot_be_used_are_told_with_their_place(X, value, text):
 def test_matrices_that_are_none_are_told():
     for given, text in (
         (np.zeros((4, 3)), "X: all values are zero"),
-        (np.ones(4), "an array of 1 dimensions"),
+        (np.ones(4), "an array of 1 dimension "),
         (np.array([["a", "b"]]), "X: holds text"),
         (np.ones((3, 3)) * 1e200, "too large to compute with"),
     ):
