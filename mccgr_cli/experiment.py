@@ -103,6 +103,8 @@ def draw(labels: Array, trial: Trial, seed: int) -> tuple[Array, int]:
 
 def perform(trial: Trial, X: Matrix, labels: Array, plan: Plan) -> list[Row]:
     """What every method makes of one draw; with one thread, as other trials use the other cores."""
+    import sklearn.cluster  # noqa: F401 - its threads are limited only if they are there before the limit
+
     with threadpool_limits(limits=1):
         return list(Bench(trial, X, labels, plan).rows())
 
