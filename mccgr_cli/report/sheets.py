@@ -89,11 +89,11 @@ def cluster_part(
             folded("Distinctive features", *told) if pictures is not None else tag("div", *told, class_="apart")
         )
     sheet = sheets(findings, cluster, start, pictures)
-    classes = "content" if len(findings.order) <= FEW else "content lazy"
+    lazy = "lazy" if len(findings.order) > FEW else None
     if pictures is None and rest:
-        body = tag("div", tag("div", sheet), rest, class_=f"{classes} beside")
+        body = tag("div", tag("div", sheet), rest, class_=f"{lazy} beside" if lazy else "beside")
     else:
-        body = tag("div", sheet, rest, class_=classes)
+        body = tag("div", sheet, rest, class_=lazy)
     return tag("section", heading, about, body, id=identity, class_="cluster", aria_labelledby=f"{identity}-title")
 
 
