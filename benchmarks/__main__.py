@@ -2,7 +2,7 @@
 
     python -m benchmarks [iteration objective precision neighbours growth small solvers] [--data DATA] [--figures DIR]
 
-DATA holds matrices/COIL20.mat and matrices/TDT2.mat, and caltech101/ with pictures; what needs them is left out
+DATA holds matrices/COIL20.mat and matrices/TDT2.mat, and caltech101/ with images; what needs them is left out
 without. Everything is timed beside its peers in the same run: run it while nothing else does. About 25 minutes.
 """
 
@@ -22,13 +22,13 @@ def main() -> None:
     options.add_argument("--figures", type=Path, help="where the figure of the growth goes")
     given = options.parse_args()
     matrices = [] if given.data is None else ["--data", str(given.data / "matrices")]
-    pictures = [] if given.data is None else ["--images", str(given.data / "caltech101")]
+    images = [] if given.data is None else ["--images", str(given.data / "caltech101")]
     figures = [] if given.figures is None else ["--figure", str(given.figures / "growth.svg")]
     parts = {
         "iteration": lambda: iteration.main([]),
         "objective": lambda: objective.main(matrices),
         "precision": lambda: precision.main(matrices),
-        "neighbours": lambda: neighbours.main(pictures),
+        "neighbours": lambda: neighbours.main(images),
         "growth": lambda: growth.main(figures),
         "small": lambda: small.main([]),
         "solvers": lambda: solvers.main(matrices),

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import numpy as np
 
-from mccgr_cli.comparison import compare
-from mccgr_cli.readers import load
+from mccgr_cli.files.readers import load
+from mccgr_cli.workflow.comparison import compare
 
 HALVES = ("chosen", "other")
 

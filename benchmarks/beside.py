@@ -9,8 +9,8 @@ import sys
 
 import numpy as np
 
-from mccgr_cli.comparison import compare
-from mccgr_cli.readers import load
+from mccgr_cli.files.readers import load
+from mccgr_cli.workflow.comparison import compare
 
 # Columns of the paper's tables 1 to 4 for Caltech-101, K = 2 to 10: GRNMF and MCCGR.
 PAPER = {

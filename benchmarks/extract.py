@@ -1,9 +1,9 @@
 """Dense descriptors per second beside OpenCV's SIFT at the same points, and how alike the two are.
 
-    python benchmarks/extract.py IMAGES/ [--pictures 50] [--rounds 5]
+    python benchmarks/extract.py IMAGES/ [--images 50] [--rounds 5]
     python benchmarks/extract.py IMAGES/ --whole
 
-Both sides on one core (run it alone), turn by turn on the same decoded pictures, medians of the rounds. OpenCV
+Both sides on one core (run it alone), turn by turn on the same decoded images, medians of the rounds. OpenCV
 describes a keypoint of the radius r (its ``size`` is the diameter 2r) by a patch that reaches 6r to each side, and so
 takes most of its time for pixels; ``mccgr extract --radii r`` is a patch that reaches r. Both are measured: the radii
 4, 8, 12, 16 as OpenCV's keypoints of these radii, and as patches of these radii.
@@ -28,11 +28,11 @@ import h5py
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from mccgr_cli.blocks import Array
-from mccgr_cli.features import sift
-from mccgr_cli.features.decoding import Limits, decode
-from mccgr_cli.features.pictures import find
-from mccgr_cli.workers import usable_cores
+from mccgr_cli.blocks.protocol import Array
+from mccgr_cli.images import sift
+from mccgr_cli.images.decode import Limits, decode
+from mccgr_cli.images.find import find
+from mccgr_cli.system.processes import usable_cores
 
 STEP = 10
 RADII = (4, 8, 12, 16)
@@ -48,15 +48,15 @@ def keypoints(grey: Array, radii: tuple[int, ...]) -> list[cv2.KeyPoint]:
     ]
 
 
-def compare(pictures: list[Array], radii: tuple[int, ...], rounds: int) -> None:
+def compare(images: list[Array], radii: tuple[int, ...], rounds: int) -> None:
     opencv = cv2.SIFT.create()
-    bytes_of = [np.rint(grey).astype(np.uint8) for grey in pictures]
-    points = [keypoints(grey, radii) for grey in pictures]
+    bytes_of = [np.rint(grey).astype(np.uint8) for grey in images]
+    points = [keypoints(grey, radii) for grey in images]
     number = sum(map(len, points))
     ours, theirs = [], []
     for _ in range(rounds):
         began = time.perf_counter()
-        for grey in pictures:
+        for grey in images:
             for _ in sift.dense(grey, STEP, radii, 0.0):
                 pass
         middle = time.perf_counter()
@@ -65,7 +65,7 @@ def compare(pictures: list[Array], radii: tuple[int, ...], rounds: int) -> None:
         ours.append(number / (middle - began))
         theirs.append(number / (time.perf_counter() - middle))
     ratios = [a / b for a, b in zip(ours, theirs, strict=True)]
-    similar, flat = similarity(pictures, bytes_of, points, radii)
+    similar, flat = similarity(images, bytes_of, points, radii)
     sizes = ", ".join(f"{2 * r / REACH:.3g}" for r in radii)
     print(f"patches that reach {radii} pixels, OpenCV's keypoints of the sizes {sizes}; {number} descriptors")
     print(f"  mccgr {statistics.median(ours):.0f}/s, OpenCV {statistics.median(theirs):.0f}/s, ratio", end=" ")
@@ -75,11 +75,11 @@ def compare(pictures: list[Array], radii: tuple[int, ...], rounds: int) -> None:
 
 
 def similarity(
-    pictures: list[Array], bytes_of: list[Array], points: list[list[cv2.KeyPoint]], radii: tuple[int, ...]
+    images: list[Array], bytes_of: list[Array], points: list[list[cv2.KeyPoint]], radii: tuple[int, ...]
 ) -> tuple[Array, float]:
     opencv = cv2.SIFT.create()
     cosines, flat = [], 0
-    for grey, whole, at in zip(pictures, bytes_of, points, strict=True):
+    for grey, whole, at in zip(images, bytes_of, points, strict=True):
         ours = np.concatenate(list(sift.dense(grey, STEP, radii, 0.0)))
         _, theirs = opencv.compute(whole, at)
         lengths = np.linalg.norm(theirs, axis=1)
@@ -125,8 +125,8 @@ def whole(images: str, words: int) -> None:
                 sys.exit("it failed")
             with h5py.File(output) as file:
                 results.append((file["X"][()], file["codebook"][()]))
-            pictures = len(results[-1][0])
-            print(f"--jobs {jobs}: {pictures} pictures in {taken:.1f} s, {pictures / taken:.0f}/s,", end=" ")
+            count = len(results[-1][0])
+            print(f"--jobs {jobs}: {count} images in {taken:.1f} s, {count / taken:.0f}/s,", end=" ")
             print(f"at most {peak / 1e6:.0f} MB resident in all processes together")
     same = all(np.array_equal(a, b) for a, b in zip(*results, strict=True))
     print(f"X and the codebook are {'the same' if same else 'NOT the same'}")
@@ -135,7 +135,7 @@ def whole(images: str, words: int) -> None:
 def main() -> None:
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("images")
-    options.add_argument("--pictures", type=int, default=50, help="as many, evenly from all")
+    options.add_argument("--images", type=int, default=50, help="as many, evenly from all")
     options.add_argument("--rounds", type=int, default=5)
     options.add_argument("--whole", action="store_true")
     options.add_argument("--words", type=int, default=300, help="for --whole")
@@ -143,14 +143,14 @@ def main() -> None:
     if given.whole:
         whole(given.images, given.words)
         return
-    found = find(given.images, labelled=False).pictures
-    chosen = found[:: max(1, len(found) // given.pictures)][: given.pictures]
-    pictures = [decode(picture.path, Limits(500, 10**8)).grey for picture in chosen]
-    print(f"{len(pictures)} pictures, OpenCV {cv2.__version__}, numpy {np.__version__}, one thread each")
+    found = find(given.images, labelled=False).images
+    chosen = found[:: max(1, len(found) // given.images)][: given.images]
+    images = [decode(image.path, Limits(500, 10**8)).grey for image in chosen]
+    print(f"{len(images)} images, OpenCV {cv2.__version__}, numpy {np.__version__}, one thread each")
     cv2.setNumThreads(1)
     with threadpool_limits(1):
-        compare(pictures, tuple(REACH * radius for radius in RADII), given.rounds)
-        compare(pictures, RADII, given.rounds)
+        compare(images, tuple(REACH * radius for radius in RADII), given.rounds)
+        compare(images, RADII, given.rounds)
 
 
 if __name__ == "__main__":

@@ -2,7 +2,7 @@
 
     python benchmarks/features.py IMAGES/ [--each 60] [--draws 20] [--words 300] [--only NAME,...]
 
-IMAGES holds a folder for each of 20 or more categories; of each, the first so many pictures are used. Half of the
+IMAGES holds a folder for each of 20 or more categories; of each, the first so many images are used. Half of the
 categories (the first, third, ...) serve to choose, the others to report: a line for each. A figure is the mean over
 the draws of the NMI of k-means on X and on its square roots, and on the coefficients of mccgr on both.
 """
@@ -15,16 +15,16 @@ from dataclasses import replace
 
 import numpy as np
 
-from mccgr_cli import stages
-from mccgr_cli.blocks import Array
-from mccgr_cli.clustering import kmeans
-from mccgr_cli.features.extraction import count_words, learn_codebooks
-from mccgr_cli.features.pictures import Picture, find
-from mccgr_cli.graph import build_graph
-from mccgr_cli.metrics import evaluate
-from mccgr_cli.normalize import normalize
+from mccgr_cli.blocks.protocol import Array
+from mccgr_cli.blocks.rows import normalize
+from mccgr_cli.core.graph import build_graph
+from mccgr_cli.core.kmeans import kmeans
+from mccgr_cli.core.metrics import evaluate
+from mccgr_cli.images.extract import count_words, learn_codebooks
+from mccgr_cli.images.find import ImageFile, find
 from mccgr_cli.settings import Description, GraphSettings, Learning, Settings, by_preset
-from mccgr_cli.workers import Workers, usable_cores
+from mccgr_cli.system.processes import Workers, usable_cores
+from mccgr_cli.workflow import stages
 
 PAPER = Description(min_contrast=0.0)
 CHOICES = {
@@ -66,15 +66,15 @@ def scores(X: Array, labels: Array, k: int, draws: int) -> dict[str, list[float]
     return found
 
 
-def every_category(images: str, each: int) -> list[Picture]:
-    """So many pictures of each category."""
+def every_category(images: str, each: int) -> list[ImageFile]:
+    """So many images of each category."""
     taken: dict[str | None, int] = {}
-    pictures = []
-    for picture in find(images).pictures:
-        taken[picture.label] = taken.get(picture.label, 0) + 1
-        if taken[picture.label] <= each:
-            pictures.append(picture)
-    return pictures
+    chosen = []
+    for image in find(images).images:
+        taken[image.label] = taken.get(image.label, 0) + 1
+        if taken[image.label] <= each:
+            chosen.append(image)
+    return chosen
 
 
 def main() -> None:
@@ -85,19 +85,19 @@ def main() -> None:
     options.add_argument("--words", type=int, default=300)
     options.add_argument("--only", help="names of choices, with commas between them")
     given = options.parse_args()
-    pictures = every_category(given.images, given.each)
+    images = every_category(given.images, given.each)
     names = given.only.split(",") if given.only else list(CHOICES)
     heads = [f"{name} {how}" for name in ("k-means", "mccgr") for how in ("none", "sqrt")]
-    print(f"{len(pictures)} pictures, {given.words} words; NMI, for K = {' and '.join(map(str, CLUSTERS))}")
+    print(f"{len(images)} images, {given.words} words; NMI, for K = {' and '.join(map(str, CLUSTERS))}")
     print(f"{'':22}{'half':>7}{'top word':>9}" + "".join(f"{head:>14}" for head in heads) + f"{'mean':>7}{'s':>6}")
     with Workers(usable_cores()) as workers:
         for name in names:
             began = time.perf_counter()
-            books = learn_codebooks(pictures, CHOICES[name], Learning(words=(given.words,)), workers, MAX_PIXELS)
-            counts = count_words(pictures, books, workers, MAX_PIXELS)
+            books = learn_codebooks(images, CHOICES[name], Learning(words=(given.words,)), workers, MAX_PIXELS)
+            counts = count_words(images, books, workers, MAX_PIXELS)
             taken = time.perf_counter() - began
             X = counts.X[0]
-            _, labels = np.unique([str(picture.label) for picture in counts.pictures], return_inverse=True)
+            _, labels = np.unique([str(image.label) for image in counts.images], return_inverse=True)
             top = X.sum(axis=0).max() / X.sum()
             for half, title in enumerate(("choose", "report")):
                 mine = labels % 2 == half

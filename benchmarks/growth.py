@@ -15,7 +15,7 @@ import numpy as np
 
 from benchmarks.problems import update_of
 from benchmarks.timing import per_step, table
-from mccgr_cli.blocks import Array
+from mccgr_cli.blocks.protocol import Array
 
 BASE = {"samples": 20_000, "features": 500, "components": 10}
 RANGES = {
@@ -37,7 +37,7 @@ def exponent(values: Array, times: Array) -> float:
 
 
 def draw(found: dict[str, tuple[Array, Array]], path: Path) -> None:
-    from mccgr_cli.plots.canvas import encode, log_scale, new_figure, our_look, stroke
+    from mccgr_cli.output.plots.canvas import encode, log_scale, new_figure, our_look, stroke
     from mccgr_cli.settings import Drawing
 
     with our_look():

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import numpy as np
 
-from mccgr_cli.container import Contents, encode
-from mccgr_cli.readers import load
+from mccgr_cli.files.container import Contents, encode
+from mccgr_cli.files.readers import load
 
 
 def main() -> None:

@@ -25,9 +25,11 @@ from sklearn.exceptions import ConvergenceWarning
 
 from benchmarks.problems import random_graph
 from benchmarks.timing import in_turn, per_step, roofline, seconds, table
-from mccgr_cli.blocks import Array, MemoryBlocks, moments
+from mccgr_cli.blocks.in_memory import MemoryBlocks
+from mccgr_cli.blocks.products import moments
+from mccgr_cli.blocks.protocol import Array
+from mccgr_cli.core.solver import make_update, solve
 from mccgr_cli.settings import Settings, by_preset
-from mccgr_cli.solver import make_update, solve
 
 
 def textbook_step(X: Array, W: Array, H: Array, A: Any, degrees: Array, alpha: float) -> tuple[Array, Array]:

@@ -9,7 +9,7 @@ import sys
 
 import numpy as np
 
-from mccgr_cli.readers import load
+from mccgr_cli.files.readers import load
 
 
 def main() -> None:

@@ -18,15 +18,16 @@ from typing import Any, TypeAlias
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from mccgr_cli import stages
-from mccgr_cli.blocks import Array, Matrix, MemoryBlocks
-from mccgr_cli.clustering import kmeans
-from mccgr_cli.experiment import Trial, draw
-from mccgr_cli.graph import build_graph, explained, parts
-from mccgr_cli.metrics import evaluate
-from mccgr_cli.normalize import normalize
-from mccgr_cli.readers import load
+from mccgr_cli.blocks.in_memory import MemoryBlocks
+from mccgr_cli.blocks.protocol import Array, Matrix
+from mccgr_cli.blocks.rows import normalize
+from mccgr_cli.core.graph import build_graph, explained, parts
+from mccgr_cli.core.kmeans import kmeans
+from mccgr_cli.core.metrics import evaluate
+from mccgr_cli.files.readers import load
 from mccgr_cli.settings import NORMALIZATION, GraphSettings, Settings, axes_for
+from mccgr_cli.workflow import stages
+from mccgr_cli.workflow.experiment import Trial, draw
 
 SHARP = 10.0  # so large that features count nearly in proportion
 

@@ -15,10 +15,10 @@ from sklearn.manifold import trustworthiness
 from sklearn.neighbors import NearestNeighbors
 
 from benchmarks.timing import table
-from mccgr_cli.blocks import Array
-from mccgr_cli.normalize import normalize
-from mccgr_cli.readers import load
-from mccgr_cli.report.layout import lay_out
+from mccgr_cli.blocks.protocol import Array
+from mccgr_cli.blocks.rows import normalize
+from mccgr_cli.files.readers import load
+from mccgr_cli.output.report.layout import lay_out
 
 NEAREST = 10
 WAYS = {"as they are": "none", "unit length": "l2", "unit sum": "l1"}

@@ -5,7 +5,7 @@
 
 Prints Markdown. All searches of a table take turns, so many rounds, after one on few samples that loads what there is
 to load; the table has the median times. Everything gets the same matrix in double precision, and all cores. With
---images, descriptors of pictures in DIR are searched too. --libraries compares the libraries for approximate searches
+--images, descriptors of images in DIR are searched too. --libraries compares the libraries for approximate searches
 that are installed, each in a process of its own, so that memory and what is loaded or compiled count too.
 """
 
@@ -25,10 +25,10 @@ from typing import Any
 import numpy as np
 
 from benchmarks.timing import line, table
-from mccgr_cli.blocks import Array
-from mccgr_cli.neighbours import nearest
-from mccgr_cli.neighbours.distances import half_squares
-from mccgr_cli.neighbours.exact import nearest_of
+from mccgr_cli.blocks.protocol import Array
+from mccgr_cli.core.neighbours import nearest
+from mccgr_cli.core.neighbours.distances import half_squares
+from mccgr_cli.core.neighbours.exact import nearest_of
 
 NEIGHBORS = 5
 ASKED = 1000  # samples on which recall is measured
@@ -49,9 +49,9 @@ def noise(n: int, d: int) -> Array:
 
 
 def descriptors(images: str, n: int) -> Array:
-    """SIFT descriptors of random places in random pictures."""
-    from mccgr_cli.features.decoding import Limits, Unusable, decode
-    from mccgr_cli.features.sift import dense
+    """SIFT descriptors of random places in random images."""
+    from mccgr_cli.images.decode import Limits, Unusable, decode
+    from mccgr_cli.images.sift import dense
     from mccgr_cli.settings import Description
 
     rng = np.random.default_rng(0)
@@ -72,7 +72,7 @@ def descriptors(images: str, n: int) -> Array:
 
 def principal(X: Array, axes: int) -> Array:
     """As the graph does by default: unit vectors on principal axes."""
-    from mccgr_cli.graph import on_axes
+    from mccgr_cli.core.graph import on_axes
 
     return on_axes(X, axes, None)
 

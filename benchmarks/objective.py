@@ -25,10 +25,11 @@ from sklearn.exceptions import ConvergenceWarning
 
 from benchmarks.problems import planted, start, stored
 from benchmarks.timing import line, seconds, table
-from mccgr_cli.blocks import Array, Matrix, MemoryBlocks
-from mccgr_cli.graph import build_graph
+from mccgr_cli.blocks.in_memory import MemoryBlocks
+from mccgr_cli.blocks.protocol import Array, Matrix
+from mccgr_cli.core.graph import build_graph
+from mccgr_cli.core.solver import Start, Step, solve
 from mccgr_cli.settings import GraphSettings, Settings, by_preset
-from mccgr_cli.solver import Start, Step, solve
 
 ENOUGH = 1e-6  # of the objective: so near counts as reached
 MOST = 200  # iterations of ours

@@ -14,11 +14,11 @@ import numpy as np
 
 from benchmarks.problems import update_of
 from benchmarks.timing import in_turn, per_step, table
-from mccgr_cli import stages
-from mccgr_cli.clustering import kmeans
-from mccgr_cli.metrics import evaluate
-from mccgr_cli.readers import load
+from mccgr_cli.core.kmeans import kmeans
+from mccgr_cli.core.metrics import evaluate
+from mccgr_cli.files.readers import load
 from mccgr_cli.settings import NORMALIZATION, GraphSettings, Settings
+from mccgr_cli.workflow import stages
 
 SIZES = ((50_000, 1_000, 10), (50_000, 1_000, 20), (20_000, 1_000, 2))
 METHODS = ("mccgr", "mcc")

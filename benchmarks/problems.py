@@ -8,12 +8,14 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from mccgr_cli import stages
-from mccgr_cli.blocks import Array, Matrix, MemoryBlocks, moments
-from mccgr_cli.initialize import random_start
-from mccgr_cli.readers import load
+from mccgr_cli.blocks.in_memory import MemoryBlocks
+from mccgr_cli.blocks.products import moments
+from mccgr_cli.blocks.protocol import Array, Matrix
+from mccgr_cli.core.solver import make_update
+from mccgr_cli.core.starts import random_start
+from mccgr_cli.files.readers import load
 from mccgr_cli.settings import Settings, by_preset
-from mccgr_cli.solver import make_update
+from mccgr_cli.workflow import stages
 
 
 def planted(samples: int, features: int, k: int, dtype: str = "float64") -> Array:

@@ -5,7 +5,7 @@
 One thread; the best of five. ``XM`` is X (n, d) times M (d, k), ``W'X`` is W' (k, n) times X; the last line is what
 the same number of multiplications takes in a large square product, and the line before it what our compiled code
 takes, if numba is there. Where XM is fast for few rows only, BLAS has a
-path for small products that does not repack X, which is why ``mccgr_cli.blocks.narrow_product`` cuts it up.
+path for small products that does not repack X, which is why ``mccgr_cli.blocks.products.narrow_product`` cuts it up.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from benchmarks.timing import seconds
-from mccgr_cli.products import has_numba
+from mccgr_cli.blocks.products import has_numba
 
 WX = "W'X"
 
@@ -39,10 +39,10 @@ def main() -> None:
             backward = min(seconds(lambda: [W[part].T @ X[part] for part in parts]) for _ in range(5))  # noqa: B023
             print(f"{rows:6}{forward:8.4f}s{backward:8.4f}s")
         if has_numba():
-            from mccgr_cli import compiled
+            from mccgr_cli.blocks import kernels
 
             parts = [slice(first, first + 1000) for first in range(0, n, 1000)]
-            narrow, cross = compiled.narrow_product, compiled.cross_product
+            narrow, cross = kernels.narrow_product, kernels.cross_product
             forward = min(seconds(lambda: [narrow(X[part], M) for part in parts]) for _ in range(5))  # noqa: B023
             backward = min(seconds(lambda: [cross(W[part], X[part]) for part in parts]) for _ in range(5))  # noqa: B023
             print(f"{'ours':>6}{forward:8.4f}s{backward:8.4f}s")

@@ -14,14 +14,15 @@ import time
 
 import numpy as np
 
-from mccgr_cli import stages
-from mccgr_cli.blocks import MemoryBlocks, moments
-from mccgr_cli.clustering import kmeans
-from mccgr_cli.graph import build_graph
-from mccgr_cli.initialize import random_start
-from mccgr_cli.metrics import evaluate
-from mccgr_cli.readers import load
+from mccgr_cli.blocks.in_memory import MemoryBlocks
+from mccgr_cli.blocks.products import moments
+from mccgr_cli.core.graph import build_graph
+from mccgr_cli.core.kmeans import kmeans
+from mccgr_cli.core.metrics import evaluate
+from mccgr_cli.core.starts import random_start
+from mccgr_cli.files.readers import load
 from mccgr_cli.settings import GraphSettings, Settings, by_preset
+from mccgr_cli.workflow import stages
 
 
 def main() -> None:

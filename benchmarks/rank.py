@@ -20,14 +20,14 @@ import numpy as np
 import sklearn.cluster  # noqa: F401 - its threads are limited only if they are there before the limit
 from threadpoolctl import threadpool_limits
 
-from mccgr_cli import ranking, stages
-from mccgr_cli.blocks import Array, Matrix
-from mccgr_cli.clustering import kmeans
-from mccgr_cli.metrics import evaluate
-from mccgr_cli.normalize import normalize
-from mccgr_cli.readers import load
+from mccgr_cli.blocks.protocol import Array, Matrix
+from mccgr_cli.blocks.rows import normalize
+from mccgr_cli.core.kmeans import kmeans
+from mccgr_cli.core.metrics import evaluate
+from mccgr_cli.files.readers import load
 from mccgr_cli.settings import NORMALIZATION, GraphSettings, Settings
-from mccgr_cli.workers import Workers
+from mccgr_cli.system.processes import Workers
+from mccgr_cli.workflow import ranking, stages
 
 TEXTURES = Path(__file__).parent.parent / "sample_data" / "textures.h5"
 

@@ -1,10 +1,10 @@
-"""How long a report of many pictures takes, how large it is, and how soon a browser has it ready to be used.
+"""How long a report of many images takes, how large it is, and how soon a browser has it ready to be used.
 
     python -m benchmarks.report FOLDER [--copies N] [--clusters FILE] [--browser PATH]
 
 FOLDER has a folder for each category. By default the clusters are made up: samples scatter around a point for each
-category; --clusters names a file of real ones instead. --copies shows every picture so many times, to see what more
-pictures do. Ready means that the map is drawn and all buttons answer; fluent, how long the longest of 100 frames took
+category; --clusters names a file of real ones instead. --copies shows every image so many times, to see what more
+images do. Ready means that the map is drawn and all buttons answer; fluent, how long the longest of 100 frames took
 while the page was scrolled from its top to its end. Needs the extra 'test' for the browser.
 """
 
@@ -25,9 +25,9 @@ import numpy as np
 from playwright.sync_api import sync_playwright
 
 from benchmarks.timing import machine, table
-from mccgr_cli.container import Contents, encode
-from mccgr_cli.features.pictures import find
-from mccgr_cli.workers import usable_cores
+from mccgr_cli.files.container import Contents, encode
+from mccgr_cli.images.find import find
+from mccgr_cli.system.processes import usable_cores
 
 FLAGS = ("--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update")
 FRAMES = """async () => {
@@ -83,15 +83,15 @@ def main() -> None:
 
 def made_up(folder: Path, copies: int) -> Contents:
     """Clusters as k-means finds them on easy factors."""
-    pictures = find(str(folder)).pictures * copies
-    names, labels = np.unique([str(picture.label) for picture in pictures], return_inverse=True)
+    images = find(str(folder)).images * copies
+    names, labels = np.unique([str(image.label) for image in images], return_inverse=True)
     rng, k = np.random.default_rng(0), len(names)
     W = rng.gamma(2.0, np.eye(k)[labels] + 0.2)
     datasets: dict[str, Any] = {"W": W, "H": rng.random((k, 300)), "rho": rng.random(300), "labels": labels}
     history = ("objective", "data", "graph", "sigma", "seconds")
     datasets |= {f"history/{name}": np.geomspace(100, 1, 200) for name in history}
     datasets |= {"assignments": W.argmax(axis=1), "label_names": names.tolist()}
-    datasets["sample_names"] = [picture.name for picture in pictures]
+    datasets["sample_names"] = [image.name for image in images]
     return Contents("clusters", datasets, {"method": "mccgr", "cluster_assign": "kmeans"})
 
 

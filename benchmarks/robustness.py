@@ -14,13 +14,13 @@ from dataclasses import replace
 
 import numpy as np
 
-from mccgr_cli import stages
-from mccgr_cli.blocks import Matrix
-from mccgr_cli.clustering import kmeans
-from mccgr_cli.metrics import Scores, evaluate
-from mccgr_cli.normalize import normalize
-from mccgr_cli.readers import load
+from mccgr_cli.blocks.protocol import Matrix
+from mccgr_cli.blocks.rows import normalize
+from mccgr_cli.core.kmeans import kmeans
+from mccgr_cli.core.metrics import Scores, evaluate
+from mccgr_cli.files.readers import load
 from mccgr_cli.settings import NORMALIZATION, GraphSettings, Settings, by_preset
+from mccgr_cli.workflow import stages
 
 
 def main() -> None:

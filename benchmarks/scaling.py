@@ -25,19 +25,23 @@ from benchmarks.neighbours import mixture
 from benchmarks.outofcore import read_by_rows
 from benchmarks.problems import random_graph
 from benchmarks.timing import in_turn, machine, seconds, table, threads
-from mccgr_cli import blocks
-from mccgr_cli.blocks import Array, BlockSource, Matrix, MemoryBlocks, Partial, moments, sweep, threads_for_blocks
+from mccgr_cli.blocks.from_file import FileBlocks
+from mccgr_cli.blocks.in_memory import MemoryBlocks
+from mccgr_cli.blocks.products import moments
+from mccgr_cli.blocks.protocol import Array, BlockSource, Matrix, Partial, sweep
+from mccgr_cli.blocks.protocol import Size as MatrixSize
+from mccgr_cli.blocks.threads import threads_for_blocks
+from mccgr_cli.core.methods.base import GraphTerm
+from mccgr_cli.core.neighbours import nearest
+from mccgr_cli.core.solver import make_update
 from mccgr_cli.distributed import blocks as distributed
 from mccgr_cli.distributed.blocks import ClusterBlocks
 from mccgr_cli.distributed.connection import Cluster, joined
-from mccgr_cli.memory import Room, in_words
-from mccgr_cli.methods.base import GraphTerm
-from mccgr_cli.neighbours import nearest
-from mccgr_cli.outofcore import FileBlocks
-from mccgr_cli.readers import load
+from mccgr_cli.files.readers import load
 from mccgr_cli.settings import GraphSettings, Settings, by_preset
-from mccgr_cli.solver import make_update
-from mccgr_cli.stages import prepare
+from mccgr_cli.system.memory import in_words
+from mccgr_cli.workflow.placement import Room
+from mccgr_cli.workflow.stages import prepare
 
 K, NEIGHBORS, BYTES = 10, 5, 8
 SEARCHED = 200_000  # samples, by an index whose time grows as n^1.5
@@ -212,7 +216,7 @@ def predictions(here: Rates) -> str:
         from_disk = max(work + reading / NODE_CORES, reading)
         cells = (work, sent, graph, work + sent + graph, from_disk + sent + graph)
         hours = far.searching * (samples / SEARCHED) ** 1.5 / NODE_CORES / 3600
-        memory = in_words(room.needed(blocks.Size(size.samples, size.features, BYTES)))
+        memory = in_words(room.needed(MatrixSize(size.samples, size.features, BYTES)))
         times = (f"{cell:.2g} s" for cell in cells)
         rows.append([f"{samples:.0e}", in_words(size.matrix_bytes), nodes, *times, f"{hours:.2g} h", memory])
     columns = ("products", "W to and fro", "graph", "iteration", "iteration, X on disk", "neighbours before", "memory")

@@ -17,9 +17,9 @@ from sklearn.decomposition import NMF
 from sklearn.exceptions import ConvergenceWarning
 
 from benchmarks.timing import in_turn, seconds, table
-from mccgr_cli import stages
-from mccgr_cli.clustering import kmeans
+from mccgr_cli.core.kmeans import kmeans
 from mccgr_cli.settings import SOLVERS, GraphSettings, Settings, by_preset
+from mccgr_cli.workflow import stages
 
 ITERATIONS = 100
 

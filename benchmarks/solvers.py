@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 
 from benchmarks.timing import line, table
-from mccgr_cli import stages
-from mccgr_cli.clustering import kmeans
-from mccgr_cli.metrics import evaluate
-from mccgr_cli.readers import load
+from mccgr_cli.core.kmeans import kmeans
+from mccgr_cli.core.metrics import evaluate
+from mccgr_cli.files.readers import load
 from mccgr_cli.settings import NORMALIZATION, GraphSettings, Settings
+from mccgr_cli.workflow import stages
 
 WAYS: dict[str, dict[str, Any]] = {
     "multiplicative": {},

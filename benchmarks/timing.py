@@ -14,8 +14,8 @@ import scipy
 import sklearn
 from threadpoolctl import threadpool_info
 
-from mccgr_cli.blocks import threads_for_blocks
-from mccgr_cli.methods.base import Update
+from mccgr_cli.blocks.threads import threads_for_blocks
+from mccgr_cli.core.methods.base import Update
 
 
 def seconds(action: Callable[[], Any]) -> float:

@@ -10,15 +10,21 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from mccgr_cli.api import factorize
+    from mccgr_cli.core.solver import Factors, Step
     from mccgr_cli.errors import MccgrError
     from mccgr_cli.estimator import MCCGR
-    from mccgr_cli.solver import Factors, Step
 
 __version__ = "0.1.0"
 __all__ = ["MCCGR", "Factors", "MccgrError", "Step", "__version__", "factorize"]
 
 # Loaded when they are asked for: the command does without most of it until it knows what to do.
-HOMES = {"MCCGR": "estimator", "Factors": "solver", "MccgrError": "errors", "Step": "solver", "factorize": "api"}
+HOMES = {
+    "MCCGR": "estimator",
+    "Factors": "core.solver",
+    "MccgrError": "errors",
+    "Step": "core.solver",
+    "factorize": "api",
+}
 
 
 def __getattr__(name: str) -> Any:

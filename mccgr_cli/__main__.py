@@ -11,7 +11,7 @@ def run() -> None:
     if interruptible:
         signal.signal(signal.SIGINT, signal.SIG_DFL)  # nothing has been begun: end at once, without a word
     from mccgr_cli.cli import heed_signals, main
-    from mccgr_cli.interrupts import ignore_interrupts
+    from mccgr_cli.system.signals import ignore_interrupts
 
     if interruptible:
         signal.signal(signal.SIGINT, signal.default_int_handler)

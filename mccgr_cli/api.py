@@ -16,14 +16,14 @@ from typing import Any, TypeVar
 import numpy as np
 from scipy import sparse
 
-from mccgr_cli import stages
-from mccgr_cli.blocks import Matrix
+from mccgr_cli.blocks.from_file import blocks_of
+from mccgr_cli.blocks.protocol import Matrix
+from mccgr_cli.blocks.rows import normalize as normalize_rows
+from mccgr_cli.core.solver import Factors, Start, Step, check_solver
 from mccgr_cli.errors import ArgumentError, DataError, ParameterError
-from mccgr_cli.normalize import normalize as normalize_rows
-from mccgr_cli.outofcore import blocks_of
-from mccgr_cli.readers.checks import as_real, check_values
+from mccgr_cli.files.readers.checks import as_real, check_values
 from mccgr_cli.settings import NORMALIZATION, NUMBERS, WORDS, GraphSettings, Settings
-from mccgr_cli.solver import Factors, Start, Step, check_solver
+from mccgr_cli.workflow import stages
 
 Chosen = TypeVar("Chosen", Settings, GraphSettings)
 

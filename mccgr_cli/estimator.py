@@ -15,13 +15,15 @@ from sklearn.metrics import pairwise_distances_argmin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from mccgr_cli import clustering, stages
 from mccgr_cli.api import as_arguments, as_matrix, check, chosen, in_python, prepare, require_sound, run
-from mccgr_cli.blocks import Array, Matrix, moments
+from mccgr_cli.blocks.from_file import blocks_of
+from mccgr_cli.blocks.products import moments
+from mccgr_cli.blocks.protocol import Array, Matrix
+from mccgr_cli.core import kmeans as clustering
+from mccgr_cli.core.solver import Step, shortfall, squared_errors, transform
 from mccgr_cli.errors import ArgumentError
-from mccgr_cli.outofcore import blocks_of
 from mccgr_cli.settings import ALTERNATIVES, CLUSTER_RESTARTS, NORMALIZATION, PRESETS, SILENCED, GraphSettings, Settings
-from mccgr_cli.solver import Step, shortfall, squared_errors, transform
+from mccgr_cli.workflow import stages
 
 # Options that scikit-learn has names of its own for.
 PARAMETERS = {

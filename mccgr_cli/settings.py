@@ -168,13 +168,13 @@ def by_preset(name: str, kind: type[Chosen], **given: Any) -> Chosen:
 
 @dataclass(frozen=True)
 class Description:
-    """How a picture is described. Words stand for descriptors that were made in one of these ways."""
+    """How an image is described. Words stand for descriptors that were made in one of these ways."""
 
     detector: str = "dense"
     step: int = 10  # pixels between the points of the dense grid
     radii: tuple[int, ...] = (4, 8, 12, 16)  # pixels from the centre of a patch to its side
     min_contrast: float = 1.0  # of a patch, as a slope in grey levels a pixel; weaker ones are left out
-    max_size: int = 500  # pixels of a picture's longer side, to which larger ones are scaled down; 0: any
+    max_size: int = 500  # pixels of an image's longer side, to which larger ones are scaled down; 0: any
     root_sift: bool = False  # compare descriptors by their square roots
     soft: bool = False  # share a descriptor among the words that are near it
 
@@ -184,8 +184,8 @@ class Learning:
     """How visual words are learnt."""
 
     words: tuple[int, ...] = (300,)  # for each of these a codebook
-    sample: int = 200_000  # descriptors to learn from, from all pictures together
-    descriptors_per_image: int | None = None  # of these, at most so many from one picture
+    sample: int = 200_000  # descriptors to learn from, from all images together
+    descriptors_per_image: int | None = None  # of these, at most so many from one image
     seed: int = 0
 
 
@@ -195,5 +195,5 @@ class Drawing:
 
     title: str | None = None
     size: tuple[float, float] | None = None  # width and height in inches; by default what suits the figure
-    shape: tuple[int, int] | None = None  # height and width in pixels of the pictures in a basis
+    shape: tuple[int, int] | None = None  # height and width in pixels of the images in a basis
     order: str = "C"  # of their pixels: C: row by row, F: column by column

@@ -1,13 +1,13 @@
-"""Make textures.h5 and textures_noisy.h5 out of the pictures in textures/.
+"""Make textures.h5 and textures_noisy.h5 out of the images in textures/.
 
-textures.h5 counts how often each local binary pattern occurs in each picture; textures_noisy.h5 has 24 further
+textures.h5 counts how often each local binary pattern occurs in each image; textures_noisy.h5 has 24 further
 features that are nothing but uniform noise.
 
 Run it as ``python sample_data/make_textures.py`` with mccgr installed.
 
 A local binary pattern (Ojala et al. 2002) says which of the eight pixels around a pixel are at least as bright
 as it is. Patterns that change between dark and bright at most twice around the circle are counted one by one,
-all others together: 59 counts for circles of one pixel's radius and 59 for two, for each picture.
+all others together: 59 counts for circles of one pixel's radius and 59 for two, for each image.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
-from mccgr_cli.container import Contents, encode
-from mccgr_cli.provenance import record
-from mccgr_cli.storage import write_files
+from mccgr_cli.files.atomic_write import write_files
+from mccgr_cli.files.container import Contents, encode
+from mccgr_cli.files.provenance import record
 
 HERE = Path(__file__).parent
 CIRCLE = ((-1, -1), (-1, 0), (-1, 1), (0, 1), (1, 1), (1, 0), (1, -1), (0, -1))
@@ -34,13 +34,13 @@ def uniform_codes() -> np.ndarray:
     return np.where(changes <= 2, np.cumsum(changes <= 2) - 1, 58)
 
 
-def pattern_counts(picture: np.ndarray, radius: int, codes: np.ndarray) -> np.ndarray:
-    height, width = picture.shape
-    inner = picture[radius : height - radius, radius : width - radius]
+def pattern_counts(image: np.ndarray, radius: int, codes: np.ndarray) -> np.ndarray:
+    height, width = image.shape
+    inner = image[radius : height - radius, radius : width - radius]
     patterns = np.zeros(inner.shape, dtype=int)
     for bit, (down, right) in enumerate(CIRCLE):
         top, left = radius * (1 + down), radius * (1 + right)
-        around = picture[top : top + inner.shape[0], left : left + inner.shape[1]]
+        around = image[top : top + inner.shape[0], left : left + inner.shape[1]]
         patterns |= (around >= inner).astype(int) << bit
     return np.bincount(codes[patterns].ravel(), minlength=59)
 
@@ -48,8 +48,8 @@ def pattern_counts(picture: np.ndarray, radius: int, codes: np.ndarray) -> np.nd
 def main() -> None:
     codes = uniform_codes()
     paths = sorted((HERE / "textures").glob("*/*.png"))
-    pictures = [np.asarray(Image.open(path).convert("L")) for path in paths]
-    counts = np.array([[pattern_counts(p, radius, codes) for radius in RADII] for p in pictures])
+    images = [np.asarray(Image.open(path).convert("L")) for path in paths]
+    counts = np.array([[pattern_counts(p, radius, codes) for radius in RADII] for p in images])
     X = counts.reshape(len(paths), -1).astype(np.uint16)
     label_names, labels = np.unique([path.parent.name for path in paths], return_inverse=True)
     names = {

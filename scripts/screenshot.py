@@ -1,4 +1,4 @@
-"""Take the picture of a report that the README shows: ``python scripts/screenshot.py demo/report.html``."""
+"""Take the image of a report that the README shows: ``python scripts/screenshot.py demo/report.html``."""
 
 from __future__ import annotations
 

@@ -23,9 +23,9 @@ from hypothesis import settings
 from threadpoolctl import threadpool_limits
 
 from mccgr_cli.cli import main
-from mccgr_cli.container import Contents, encode
+from mccgr_cli.files.atomic_write import write_files
+from mccgr_cli.files.container import Contents, encode
 from mccgr_cli.settings import GraphSettings, Settings, by_preset
-from mccgr_cli.storage import write_files
 
 ORACLES = Path(__file__).parent / "oracles"
 

@@ -7,7 +7,8 @@ from itertools import islice
 
 import numpy as np
 
-from mccgr_cli.blocks import MemoryBlocks, Partial
+from mccgr_cli.blocks.in_memory import MemoryBlocks
+from mccgr_cli.blocks.protocol import Partial
 
 
 class FarBlocks:

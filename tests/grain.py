@@ -1,4 +1,4 @@
-"""Pictures for the tests: noise of a grain that tells the categories apart."""
+"""Images for the tests: noise of a grain that tells the categories apart."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ from pathlib import Path
 import h5py
 import numpy as np
 
-from mccgr_cli.readers import load
+from mccgr_cli.files.readers import load
 
 ROOT = Path(__file__).parent.parent
 MCCGR = [sys.executable, "-m", "mccgr_cli"]

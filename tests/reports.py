@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
-from mccgr_cli.container import Contents, encode
-from mccgr_cli.storage import write_files
+from mccgr_cli.files.atomic_write import write_files
+from mccgr_cli.files.container import Contents, encode
 
 VOID = {"img", "input", "link", "meta"}
 CLASSES = ["ant", "bee", "cat"]
@@ -60,8 +60,8 @@ def save(path: Path, contents: Contents) -> Path:
     return path
 
 
-def pictures_of(folder: Path, contents: Contents) -> Path:
-    """Pictures with the names of the samples, each of one colour."""
+def images_of(folder: Path, contents: Contents) -> Path:
+    """Images with the names of the samples, each of one colour."""
     colours = {"ant": (200, 40, 40), "bee": (220, 190, 30), "cat": (60, 80, 200)}
     for i, name in enumerate(contents["sample_names"]):
         path = folder / name

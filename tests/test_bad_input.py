@@ -15,10 +15,10 @@ import numpy as np
 import pytest
 from conftest import planted
 
-from mccgr_cli import storage
-from mccgr_cli.container import Contents, encode
 from mccgr_cli.errors import OutputError
-from mccgr_cli.storage import write_files
+from mccgr_cli.files import atomic_write as storage
+from mccgr_cli.files.atomic_write import write_files
+from mccgr_cli.files.container import Contents, encode
 
 
 def factorize(*more):
@@ -234,7 +234,7 @@ def test_a_full_disk_leaves_nothing_behind_and_the_earlier_output_intact(X_file,
 
 
 def test_interrupted_runs_end_with_130_and_leave_nothing(mccgr, X_file, tmp_path, monkeypatch):
-    from mccgr_cli import solver
+    from mccgr_cli.core import solver
 
     def interrupt(*_):
         raise KeyboardInterrupt
@@ -247,7 +247,7 @@ def test_interrupted_runs_end_with_130_and_leave_nothing(mccgr, X_file, tmp_path
 
 
 def test_running_out_of_memory_is_said_in_one_line(refused, X_file, monkeypatch):
-    from mccgr_cli import stages
+    from mccgr_cli.workflow import stages
 
     def exhaust(*_):
         raise MemoryError
@@ -257,7 +257,7 @@ def test_running_out_of_memory_is_said_in_one_line(refused, X_file, monkeypatch)
 
 
 def test_a_bug_keeps_its_traceback(mccgr, X_file, monkeypatch):
-    from mccgr_cli import stages
+    from mccgr_cli.workflow import stages
 
     def bug(*_):
         raise ZeroDivisionError
@@ -466,7 +466,8 @@ def test_an_interrupt_while_a_library_is_imported_has_the_same_status(tmp_path):
 def test_a_signal_that_comes_in_a_destructor_is_not_lost(X_file, tmp_path, name, status):
     program = f"""
 import os, signal, sys
-from mccgr_cli import __main__, solver
+from mccgr_cli import __main__
+from mccgr_cli.core import solver
 
 class Dying:
     def __del__(self):
@@ -498,5 +499,5 @@ def test_a_device_is_not_read(refused):
 def test_a_ranking_of_which_no_run_succeeds_is_none(refused, X_file, monkeypatch):
     ranking = ("rank", X_file, "--k", "2-3", "--runs", 2, "--jobs", 0, "-q")
     assert "--solver: kl" in refused(*ranking, "--method", "kl", "--solver", "coordinate", status=2)
-    monkeypatch.setattr("mccgr_cli.neighbours.approximate.has_library", lambda: False)
+    monkeypatch.setattr("mccgr_cli.core.neighbours.approximate.has_library", lambda: False)
     assert "needs faiss" in refused(*ranking, "--method", "grnmf", "--search", "approximate", status=2)

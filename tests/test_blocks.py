@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from mccgr_cli.blocks import MemoryBlocks, moments, narrow_product, times, transposed_times
+from mccgr_cli.blocks.in_memory import MemoryBlocks
+from mccgr_cli.blocks.products import moments, narrow_product, times, transposed_times
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -60,7 +61,7 @@ def thread_of(block):
 
 
 def test_the_thread_that_waits_for_blocks_works_on_them_too(monkeypatch):
-    monkeypatch.setattr("mccgr_cli.blocks.blas_threads", lambda: 2)
+    monkeypatch.setattr("mccgr_cli.blocks.threads.blas_threads", lambda: 2)
     worked = [thread for _, thread in MemoryBlocks(np.ones((12, 1)), 1).map(thread_of)]
     assert len(set(worked)) == 2
     assert 3 <= worked.count(threading.get_ident()) <= 9

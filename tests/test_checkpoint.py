@@ -16,15 +16,18 @@ import pytest
 from conftest import paper, planted
 from scipy import sparse
 
-from mccgr_cli import __version__, interrupts, solver, storage
-from mccgr_cli.blocks import MemoryBlocks
-from mccgr_cli.checkpoints import Checkpoint, Run, checkpoint_contents, read_progress
-from mccgr_cli.container import encode
-from mccgr_cli.graph import build_graph
-from mccgr_cli.provenance import Input
-from mccgr_cli.readers import load
+from mccgr_cli import __version__
+from mccgr_cli.blocks.in_memory import MemoryBlocks
+from mccgr_cli.core import solver
+from mccgr_cli.core.graph import build_graph
+from mccgr_cli.files import atomic_write as storage
+from mccgr_cli.files.atomic_write import write_files
+from mccgr_cli.files.container import encode
+from mccgr_cli.files.provenance import Input
+from mccgr_cli.files.readers import load
 from mccgr_cli.settings import GraphSettings, Settings
-from mccgr_cli.storage import write_files
+from mccgr_cli.system import signals as interrupts
+from mccgr_cli.workflow.checkpoints import Checkpoint, Run, checkpoint_contents, read_progress
 
 RUN = Run({"source": "X.h5"}, {"k": 3}, [Input("X.h5", "0")])
 WAYS = [
@@ -205,7 +208,7 @@ def test_a_run_that_is_interrupted_before_it_goes_on_can_still_go_on(mccgr, inte
     def interrupt(*_, **__):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("mccgr_cli.stages.prepare", interrupt)
+    monkeypatch.setattr("mccgr_cli.workflow.stages.prepare", interrupt)
     ended = mccgr("factorize", "--resume", interrupted)
     assert ended.stderr == f"mccgr: interrupted; go on with: mccgr factorize --resume {interrupted}\n"
 
@@ -270,7 +273,7 @@ def test_a_checkpoint_is_no_output_and_no_input(mccgr, refused, X_file, interrup
 
 
 def test_two_runs_do_not_share_a_checkpoint(X_file, refused, interrupted, tmp_path):
-    from mccgr_cli.storage import Claim
+    from mccgr_cli.files.atomic_write import Claim
 
     claim = Claim(interrupted, overwrite=True)
     assert "another run is writing it" in refused("factorize", "--resume", interrupted)

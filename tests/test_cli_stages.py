@@ -15,8 +15,8 @@ import numpy as np
 import pytest
 from conftest import planted
 
-from mccgr_cli.container import Contents, encode
-from mccgr_cli.storage import write_files
+from mccgr_cli.files.atomic_write import write_files
+from mccgr_cli.files.container import Contents, encode
 
 
 @pytest.fixture

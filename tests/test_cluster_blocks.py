@@ -18,24 +18,26 @@ pytest.importorskip("distributed")
 from test_distributed import a_worker, mccgr_process, offspring, scheduler  # noqa: F401
 from test_outofcore import factors_of, stored, write_dense, write_sparse
 
-from mccgr_cli.blocks import MemoryBlocks, Partial, block_times, moments, sweep, times, transposed_times
+from mccgr_cli.blocks.in_memory import MemoryBlocks
+from mccgr_cli.blocks.products import block_times, moments, times, transposed_times
+from mccgr_cli.blocks.protocol import Partial, sweep
+from mccgr_cli.core.solver import solve
 from mccgr_cli.distributed import blocks
 from mccgr_cli.distributed.blocks import ClusterBlocks, HeldRows
 from mccgr_cli.distributed.connection import joined
-from mccgr_cli.distributed.lending import Lender, LentArray, borrowed
+from mccgr_cli.distributed.shared_arrays import Lender, LentArray, borrowed
 from mccgr_cli.errors import DataError, MccgrError
+from mccgr_cli.files.lazy_matrix import StoredMatrix
 from mccgr_cli.settings import GraphSettings, Settings
-from mccgr_cli.solver import solve
-from mccgr_cli.stages import choose_graph
-from mccgr_cli.stored import StoredMatrix
+from mccgr_cli.workflow.stages import choose_graph
 
 
 @pytest.fixture(autouse=True)
 def small_blocks(monkeypatch):
     """Of some 100 rows of 24 features, also on the workers, who are told."""
-    monkeypatch.setattr("mccgr_cli.blocks.DENSE_BLOCK_BYTES", 100 * 24 * 8)
-    monkeypatch.setattr("mccgr_cli.blocks.WHOLE_BYTES", 1000)
-    monkeypatch.setattr("mccgr_cli.blocks.SPARSE_BLOCK_VALUES", 1000)
+    monkeypatch.setattr("mccgr_cli.blocks.in_memory.DENSE_BLOCK_BYTES", 100 * 24 * 8)
+    monkeypatch.setattr("mccgr_cli.blocks.in_memory.WHOLE_BYTES", 1000)
+    monkeypatch.setattr("mccgr_cli.blocks.in_memory.SPARSE_BLOCK_VALUES", 1000)
 
 
 @pytest.fixture(scope="module")

@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 from conftest import paper, paper_graph, planted, relative_gap
 
-from mccgr_cli import products
-from mccgr_cli.blocks import MemoryBlocks
-from mccgr_cli.graph import build_graph
-from mccgr_cli.methods import coordinate
-from mccgr_cli.solver import solve
+from mccgr_cli.blocks import products
+from mccgr_cli.blocks.in_memory import MemoryBlocks
+from mccgr_cli.core.graph import build_graph
+from mccgr_cli.core.methods import coordinate
+from mccgr_cli.core.solver import solve
 
-compiled = pytest.importorskip("mccgr_cli.compiled", reason="numba is not installed")
+compiled = pytest.importorskip("mccgr_cli.blocks.kernels", reason="numba is not installed")
 
 
 @pytest.fixture(params=[np.float32, np.float64])

@@ -10,13 +10,13 @@ import pytest
 from conftest import ORACLES, paper, paper_graph, planted, relative_gap
 from scipy.optimize import nnls
 
-from mccgr_cli import stages
-from mccgr_cli.blocks import MemoryBlocks, moments
-from mccgr_cli.graph import build_graph
-from mccgr_cli.methods.coordinate import GRAPH_STEPS, descended, graph_steps_for
-from mccgr_cli.products import Products
+from mccgr_cli.blocks.in_memory import MemoryBlocks
+from mccgr_cli.blocks.products import Products, moments
+from mccgr_cli.core.graph import build_graph
+from mccgr_cli.core.methods.coordinate import GRAPH_STEPS, descended, graph_steps_for
+from mccgr_cli.core.solver import make_update, solve
 from mccgr_cli.settings import SOLVERS, GraphSettings, Settings
-from mccgr_cli.solver import make_update, solve
+from mccgr_cli.workflow import stages
 
 
 def smooth(n=300, d=40, k=5, seed=0):
@@ -65,7 +65,7 @@ def test_few_passes_reach_what_many_multiplicative_updates_reach(method, alpha):
 
 def test_the_first_step_is_that_of_an_independent_program(monkeypatch):
     theirs = np.load(ORACLES / "small_hals_hfirst.npz")
-    monkeypatch.setattr("mccgr_cli.methods.coordinate.ROUNDS", 1)
+    monkeypatch.setattr("mccgr_cli.core.methods.coordinate.ROUNDS", 1)
     settings = paper(k=4, method="l2", solver="coordinate", iterations=1)
     ours = solve(MemoryBlocks(theirs["X"], block_rows=17), settings, starts=[(theirs["W0"], theirs["H0"])])
     assert relative_gap(ours.W @ ours.H, theirs["W_T1"] @ theirs["H_T1"]) < 1e-9

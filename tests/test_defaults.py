@@ -8,15 +8,15 @@ import pytest
 from conftest import planted
 from scipy import sparse
 
-from mccgr_cli import stages
-from mccgr_cli.blocks import MemoryBlocks
-from mccgr_cli.clustering import kmeans
-from mccgr_cli.graph import explained
-from mccgr_cli.initialize import graph_start
-from mccgr_cli.methods.correntropy import FAIR_STEPS, Correntropy, scale_that_keeps
-from mccgr_cli.metrics import evaluate
-from mccgr_cli.normalize import normalize
+from mccgr_cli.blocks.in_memory import MemoryBlocks
+from mccgr_cli.blocks.rows import normalize
+from mccgr_cli.core.graph import explained
+from mccgr_cli.core.kmeans import kmeans
+from mccgr_cli.core.methods.correntropy import FAIR_STEPS, Correntropy, scale_that_keeps
+from mccgr_cli.core.metrics import evaluate
+from mccgr_cli.core.starts import graph_start
 from mccgr_cli.settings import GRAPH_FEATURES, GraphSettings, Settings, by_preset
+from mccgr_cli.workflow import stages
 
 
 def factors_of(X, **given):

@@ -20,10 +20,10 @@ from conftest import planted
 from grain import make_folder
 from test_workers import blocked_signals, double, faulty, first_last, fragile, mistaken, own_process, sleepy, unlucky
 
-from mccgr_cli.container import RESULTS, Contents, encode
 from mccgr_cli.distributed import connection
 from mccgr_cli.distributed.address import local_processes
 from mccgr_cli.errors import MccgrError, ParameterError
+from mccgr_cli.files.container import RESULTS, Contents, encode
 
 psutil = pytest.importorskip("psutil")
 pytest.importorskip("distributed")
@@ -31,7 +31,7 @@ pytest.importorskip("distributed")
 import dask  # noqa: E402
 
 from mccgr_cli.distributed.connection import Cluster, joined  # noqa: E402
-from mccgr_cli.distributed.workers import ClusterWorkers  # noqa: E402
+from mccgr_cli.distributed.processes import ClusterWorkers  # noqa: E402
 
 PROMPT = 10  # seconds within which a fault must be told
 
@@ -423,7 +423,7 @@ def test_an_experiment_has_the_same_table_and_says_nothing_else(mccgr, classes, 
 def test_an_experiment_goes_on_with_or_without_a_cluster(mccgr, classes, tmp_path, monkeypatch):
     arguments = ("experiment", classes, "--methods", "l2", "--k", 2, "--runs", 3, "-o", tmp_path / "r.h5")
     with monkeypatch.context() as patch:
-        patch.setattr("mccgr_cli.experiment.columns", interrupt)
+        patch.setattr("mccgr_cli.workflow.experiment.columns", interrupt)
         assert mccgr(*arguments, "--jobs", 0).status == 130
     outcome = mccgr(*arguments, "--scheduler", "local:2")
     assert outcome.status == 0, outcome.stderr
@@ -435,18 +435,18 @@ def interrupt(_):
 
 
 @pytest.mark.slow
-def test_pictures_of_a_relative_folder_have_the_same_words(mccgr, tmp_path, monkeypatch):
-    make_folder(tmp_path / "pictures")
+def test_images_of_a_relative_folder_have_the_same_words(mccgr, tmp_path, monkeypatch):
+    make_folder(tmp_path / "images")
     monkeypatch.chdir(tmp_path)
     required = []
     monkeypatch.setattr(Cluster, "require_files", lambda _, paths: required.extend(paths))
     for name, how in (("a.h5", ("--jobs", 0)), ("b.h5", ("--scheduler", "local:2"))):
-        outcome = mccgr("extract", "pictures", "--words", 6, "--step", 6, *how, "-o", name)
+        outcome = mccgr("extract", "images", "--words", 6, "--step", 6, *how, "-o", name)
         assert outcome.status == 0, outcome.stderr
     names = ("X", "labels", "sample_names", "codebook")
     assert contents("a.h5", names) == contents("b.h5", names)
     assert contents("b.h5", names)["sample_names"][0] == b"coarse/0.png"
-    assert required == [str(tmp_path / "pictures" / "coarse" / "0.png")]
+    assert required == [str(tmp_path / "images" / "coarse" / "0.png")]
 
 
 # Nobody is left behind

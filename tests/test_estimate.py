@@ -7,10 +7,13 @@ import pytest
 from conftest import planted
 from grain import make_folder
 
-from mccgr_cli import estimate, memory, stages, storage
-from mccgr_cli.blocks import Size
+from mccgr_cli.blocks.protocol import Size
 from mccgr_cli.errors import MccgrError
+from mccgr_cli.files import atomic_write as storage
 from mccgr_cli.settings import GraphSettings, Settings
+from mccgr_cli.system import memory
+from mccgr_cli.workflow import estimate, stages
+from mccgr_cli.workflow.placement import Room
 
 
 @pytest.fixture
@@ -86,13 +89,13 @@ def test_no_room_on_the_disk_is_found_before_anything_is_computed(refused, X_fil
 
     monkeypatch.setattr(stages, "factorize", never)
     monkeypatch.setattr(stages, "make_graph", never)
-    monkeypatch.setattr("mccgr_cli.features.extraction.learn_codebooks", never)
+    monkeypatch.setattr("mccgr_cli.images.extract.learn_codebooks", never)
     monkeypatch.setattr(storage.shutil, "disk_usage", lambda _: storage.shutil._ntuple_diskusage(100, 90, 10))
     output = tmp_path / "out.h5"
     assert "10 B are free" in refused("factorize", X_file, "--k", 3, "-o", output)
     assert "10 B are free" in refused("graph", X_file, "-o", output)
-    make_folder(tmp_path / "pictures", 2)
-    assert "10 B are free" in refused("extract", tmp_path / "pictures", "-o", output)
+    make_folder(tmp_path / "images", 2)
+    assert "10 B are free" in refused("extract", tmp_path / "images", "-o", output)
     assert not output.exists()
 
 
@@ -100,7 +103,7 @@ def test_no_room_on_the_disk_is_found_before_anything_is_computed(refused, X_fil
 
 
 def room(limit, given=False, **more):
-    return memory.Room(limit, given, Settings(k=10, **more), GraphSettings())
+    return Room(limit, given, Settings(k=10, **more), GraphSettings())
 
 
 def test_single_precision_is_named_where_it_helps():
@@ -123,7 +126,7 @@ def test_a_matrix_that_cannot_stay_in_its_file_must_fit_with_the_rest():
 
 def test_checkpoints_are_counted():
     size = Size(10**6, 100, 8)
-    plain, kept = (memory.Room(1e12, False, Settings(k=100), None, checkpoints) for checkpoints in (0, 1))
+    plain, kept = (Room(1e12, False, Settings(k=100), None, checkpoints) for checkpoints in (0, 1))
     assert kept.needed(size) - plain.needed(size) == kept.kept(size) > 8 * 10**8
 
 

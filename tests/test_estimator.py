@@ -31,11 +31,11 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 import mccgr_cli
 from mccgr_cli import MCCGR, factorize
 from mccgr_cli.api import as_matrix, check
-from mccgr_cli.container import Contents, encode
+from mccgr_cli.blocks.rows import normalize
+from mccgr_cli.core.graph import build_graph
 from mccgr_cli.errors import ArgumentError, MccgrError
 from mccgr_cli.estimator import PARAMETERS
-from mccgr_cli.graph import build_graph
-from mccgr_cli.normalize import normalize
+from mccgr_cli.files.container import Contents, encode
 from mccgr_cli.settings import METHODS, NORMALIZATION, NUMBERS, PRESETS, WORDS, GraphSettings, Settings
 
 pytestmark = pytest.mark.usefixtures("one_thread")

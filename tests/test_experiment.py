@@ -18,13 +18,13 @@ import pytest
 from conftest import planted
 from scipy.stats import wilcoxon
 
-from mccgr_cli import experiment
-from mccgr_cli.comparison import compare, variant_names
-from mccgr_cli.container import RESULTS, Contents, encode
 from mccgr_cli.errors import OutputError
-from mccgr_cli.experiment import Trial, draw
-from mccgr_cli.journal import Journal, checksum
+from mccgr_cli.files.container import RESULTS, Contents, encode
+from mccgr_cli.files.journal import Journal, checksum
 from mccgr_cli.settings import BASELINES, METHODS
+from mccgr_cli.workflow import experiment
+from mccgr_cli.workflow.comparison import compare, variant_names
+from mccgr_cli.workflow.experiment import Trial, draw
 
 UNTIMED = [name for name in RESULTS if name != "seconds"]
 

@@ -16,11 +16,11 @@ from conftest import planted
 from scipy import sparse
 from scipy.io import loadmat, mmread
 
-from mccgr_cli.container import Contents, encode
-from mccgr_cli.exporting import arrays, text
-from mccgr_cli.readers import load
+from mccgr_cli.files.atomic_write import write_files
+from mccgr_cli.files.container import Contents, encode
+from mccgr_cli.files.readers import load
+from mccgr_cli.output.export import arrays, text
 from mccgr_cli.settings import EXPORT_FORMATS, HISTORY
-from mccgr_cli.storage import write_files
 
 HOSTILE = ["a,b", 'c"d', "e\nf", "g\rh", "=1+1", "-i\tj", "Zoë 😀", "", " k ", "@l", "+m", "1.5"]
 
@@ -234,7 +234,7 @@ def test_mat_keeps_sparse_matrices_sparse(mccgr, tmp_path, file):
 
 
 def test_results_of_experiments_go_into_arrays_by_name(mccgr, tmp_path):
-    from mccgr_cli.container import RESULTS
+    from mccgr_cli.files.container import RESULTS
 
     columns = {name: ["a", "b"] if spec.type == "text" else np.array([0, 1]) for name, spec in RESULTS.items()}
     path = stored(tmp_path / "r.h5", "results", columns)
@@ -422,7 +422,7 @@ def test_refusals_of_clusters(refused, monkeypatch, tmp_path, file, datasets, ar
 
 
 def test_refusals_of_other_kinds(refused, tmp_path):
-    from mccgr_cli.container import RESULTS
+    from mccgr_cli.files.container import RESULTS
 
     columns = {name: ["a"] if spec.type == "text" else np.array([0]) for name, spec in RESULTS.items()}
     results = stored(tmp_path / "r.h5", "results", columns)

@@ -1,4 +1,4 @@
-"""``mccgr extract``: from folders of pictures to a matrix, whatever is in them."""
+"""``mccgr extract``: from folders of images to a matrix, whatever is in them."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ import numpy as np
 import pytest
 from grain import grainy, make_folder, save
 from PIL import Image
-from test_pictures import bomb
+from test_images import bomb
 
 from mccgr_cli.cli.job import Job
-from mccgr_cli.features import extraction
-from mccgr_cli.features.codebook import Codebook, count, draw, learn, typical_distance
+from mccgr_cli.files.atomic_write import write_files
+from mccgr_cli.images import extract as extraction
+from mccgr_cli.images.codebook import Codebook, count, draw, learn, typical_distance
 from mccgr_cli.settings import Description, Learning
-from mccgr_cli.storage import write_files
 
 SAMPLES = Path(__file__).parent.parent / "sample_data"
 QUICK = ("--words", 6, "--step", 6, "--jobs", 0)
@@ -29,7 +29,7 @@ QUICK = ("--words", 6, "--step", 6, "--jobs", 0)
 
 @pytest.fixture
 def folder(tmp_path):
-    return make_folder(tmp_path / "pictures")
+    return make_folder(tmp_path / "images")
 
 
 def names_in(path):
@@ -74,7 +74,7 @@ def test_the_name_of_the_output_comes_from_the_folder(mccgr, folder):
     assert folder.with_suffix(".h5").exists()
 
 
-@pytest.mark.parametrize("source", [".", "..", "../fine", "../../pictures/"])
+@pytest.mark.parametrize("source", [".", "..", "../fine", "../../images/"])
 def test_folders_named_by_dots(mccgr, folder, monkeypatch, source):
     monkeypatch.chdir(folder / "fine")
     outcome = mccgr("extract", source, *QUICK)
@@ -133,7 +133,7 @@ def test_a_list_on_standard_input(mccgr, folder, tmp_path):
         assert file["labels"][()].tolist() == [1, 0, 1]
 
 
-def test_one_picture_by_its_name(mccgr, folder, tmp_path):
+def test_one_image_by_its_name(mccgr, folder, tmp_path):
     mccgr("extract", folder, *QUICK, "-o", tmp_path / "X.h5")
     output = tmp_path / "one.h5"
     one = folder / "fine" / "0.png"
@@ -142,7 +142,7 @@ def test_one_picture_by_its_name(mccgr, folder, tmp_path):
         np.testing.assert_array_equal(file["X"][0], known["X"][4])
 
 
-def test_the_pipe_from_pictures_to_scores(mccgr, folder, tmp_path):
+def test_the_pipe_from_images_to_scores(mccgr, folder, tmp_path):
     X = mccgr("extract", folder, "--words", 8, "--step", 4, "--jobs", 0, "-q", "-o", "-")
     F = mccgr("factorize", "-", "--k", 2, "--normalize", "sqrt", "-q", "-o", "-", stdin=X.output)
     C = mccgr("cluster", "-", "-q", "-o", "-", stdin=F.output)
@@ -151,8 +151,8 @@ def test_the_pipe_from_pictures_to_scores(mccgr, folder, tmp_path):
 
 
 @pytest.mark.slow
-def test_the_sample_pictures_are_told_apart(mccgr, tmp_path):
-    """What the README shows: at least 95 of 100 pictures in the cluster of their texture."""
+def test_the_sample_images_are_told_apart(mccgr, tmp_path):
+    """What the README shows: at least 95 of 100 images in the cluster of their texture."""
     X = tmp_path / "X.h5"
     assert mccgr("extract", SAMPLES / "textures", "--step", 4, "--radii", "4,8", "-o", X).status == 0
     for seed in range(3):
@@ -163,10 +163,10 @@ def test_the_sample_pictures_are_told_apart(mccgr, tmp_path):
         assert float(scores.stdout.splitlines()[1].split(",")[0]) >= 0.95
 
 
-# New pictures with old words
+# New images with old words
 
 
-def test_a_codebook_describes_the_same_pictures_in_the_same_way(mccgr, folder, tmp_path):
+def test_a_codebook_describes_the_same_images_in_the_same_way(mccgr, folder, tmp_path):
     options = (*QUICK, "--radii", "5,9", "--min-contrast", "0.5", "--soft", "--root-sift")
     mccgr("extract", folder, *options, "-o", tmp_path / "X.h5")
     outcome = mccgr("extract", folder, "--codebook", tmp_path / "X.h5", "--jobs", 0, "-o", tmp_path / "Y.h5")
@@ -177,7 +177,7 @@ def test_a_codebook_describes_the_same_pictures_in_the_same_way(mccgr, folder, t
         assert Y.attrs["radii"].tolist() == [5, 9]
 
 
-def test_new_pictures_are_transformed_on_the_old_basis(mccgr, folder, tmp_path):
+def test_new_images_are_transformed_on_the_old_basis(mccgr, folder, tmp_path):
     new = tmp_path / "new"
     save(new / "a.png", grainy(4.0, 100))
     mccgr("extract", folder, *QUICK, "-o", tmp_path / "X.h5")
@@ -189,7 +189,7 @@ def test_new_pictures_are_transformed_on_the_old_basis(mccgr, folder, tmp_path):
         assert file["W"].shape == (1, 2)
 
 
-def test_one_new_picture_is_placed_by_its_largest_coefficient(mccgr, folder, tmp_path):
+def test_one_new_image_is_placed_by_its_largest_coefficient(mccgr, folder, tmp_path):
     mccgr("extract", folder, *QUICK, "-o", tmp_path / "X.h5")
     mccgr("factorize", tmp_path / "X.h5", "--k", 3, "-o", tmp_path / "F.h5")
     known = mccgr("cluster", tmp_path / "F.h5", "--assign", "max", "-o", tmp_path / "C.h5")
@@ -262,11 +262,11 @@ def test_files_that_are_no_codebook(refused, mccgr, folder, X_file, tmp_path):
     assert "its codebook is damaged or was changed" in refused("extract", folder, "--codebook", tmp_path / "B.h5")
 
 
-# Bad pictures: each named, and the rest goes on
+# Bad images: each named, and the rest goes on
 
 
 @pytest.mark.parametrize("jobs", [0, 2])
-def test_bad_pictures_are_named_and_the_rest_goes_on(mccgr, folder, tmp_path, jobs):
+def test_bad_images_are_named_and_the_rest_goes_on(mccgr, folder, tmp_path, jobs):
     bad = folder / "fine"
     whole = save(tmp_path / "whole.jpg", np.dstack([grainy(1.0, i) for i in range(3)])).read_bytes()
     (bad / "truncated.jpg").write_bytes(whole[: len(whole) // 2])
@@ -285,7 +285,7 @@ def test_bad_pictures_are_named_and_the_rest_goes_on(mccgr, folder, tmp_path, jo
     skipped = {
         "fine/truncated.jpg": "cannot be decoded: image file is truncated",
         "fine/empty.jpg": "empty file",
-        "fine/text.jpg": "not a picture",
+        "fine/text.jpg": "not an image",
         "fine/one.png": "too small to describe: 1 x 1 pixels",
         "fine/flat.png": "no patch of its 40 x 40 pixels has --min-contrast 1",
         "fine/bomb.png": "30000 x 30000 pixels are more than --max-pixels",
@@ -296,18 +296,18 @@ def test_bad_pictures_are_named_and_the_rest_goes_on(mccgr, folder, tmp_path, jo
     lines = outcome.stderr.splitlines()
     for name, reason in skipped.items():
         assert [line for line in lines if line.startswith(f"skipped {name}: {reason}")], outcome.stderr
-    assert "void: no pictures in this folder" in lines
-    assert "pictures: 9 of 17 used" in lines
+    assert "void: no images in this folder" in lines
+    assert "images: 9 of 17 used" in lines
     with h5py.File(tmp_path / "X.h5") as file:
         assert sorted(file["skipped/names"].asstr()) == sorted(name.replace("\\n", "\n") for name in skipped)
         assert len(file["skipped/reasons"]) == len(skipped)
         assert file["X"].shape == (9, 6)
         assert "fine/small.png" in list(file["sample_names"].asstr())
     shown = mccgr("info", tmp_path / "X.h5").stdout
-    assert "skipped pictures  9" in shown
+    assert "skipped images  9" in shown
 
 
-def test_odd_but_good_pictures_are_used_and_counted(mccgr, folder, tmp_path):
+def test_odd_but_good_images_are_used_and_counted(mccgr, folder, tmp_path):
     odd, grey = folder / "fine", grainy(1.0, 60)
     save(odd / "deep.png", grey.astype(np.uint16) * 257)
     save(odd / "alpha.png", np.dstack([grey, grey, grey, np.tile(np.arange(64, dtype=np.uint8) * 4, (48, 1))]))
@@ -320,16 +320,16 @@ def test_odd_but_good_pictures_are_used_and_counted(mccgr, folder, tmp_path):
     outcome = mccgr("extract", folder, *QUICK, "-v", "-o", tmp_path / "X.h5")
     assert outcome.status == 0, outcome.stderr
     lines = outcome.stderr.splitlines()
-    assert "1 picture converted from CMYK" in lines
-    assert "1 picture laid on white where transparent" in lines
-    assert "1 picture scaled from more than 8 bits" in lines
-    assert "1 picture turned as EXIF says" in lines
+    assert "1 image converted from CMYK" in lines
+    assert "1 image laid on white where transparent" in lines
+    assert "1 image scaled from more than 8 bits" in lines
+    assert "1 image turned as EXIF says" in lines
     assert "fine/turned.jpg: turned as EXIF says" in lines
-    assert "pictures: 14 used, all of them" in lines
+    assert "images: 14 used, all of them" in lines
     assert "fine/Größe 大 '\".png" in names_in(tmp_path / "X.h5")
 
 
-def test_pictures_without_keypoints_are_skipped(mccgr, folder, tmp_path):
+def test_images_without_keypoints_are_skipped(mccgr, folder, tmp_path):
     save(folder / "fine" / "flat.png", np.full((40, 40), 7, np.uint8))
     outcome = mccgr("extract", folder, "--detector", "keypoints", *QUICK, "-o", tmp_path / "X.h5")
     assert outcome.status == 0, outcome.stderr
@@ -338,14 +338,14 @@ def test_pictures_without_keypoints_are_skipped(mccgr, folder, tmp_path):
 
 def test_a_category_of_which_nothing_is_left_is_named(mccgr, folder, tmp_path):
     for path in (folder / "fine").iterdir():
-        path.write_text("no picture")
+        path.write_text("no image")
     outcome = mccgr("extract", folder, *QUICK, "-o", tmp_path / "X.h5")
-    assert "fine: none of its pictures can be used" in outcome.stderr.splitlines()
+    assert "fine: none of its images can be used" in outcome.stderr.splitlines()
     with h5py.File(tmp_path / "X.h5") as file:
         assert list(file["label_names"].asstr()) == ["coarse"]
 
 
-def test_no_picture_is_written_over(refused, folder, tmp_path):
+def test_no_image_is_written_over(refused, folder, tmp_path):
     one = folder / "fine" / "0.png"
     content = one.read_bytes()
     listed = "\n".join(str(path) for path in folder.glob("*/*")).encode()
@@ -371,10 +371,10 @@ def test_a_current_folder_that_has_gone(folder, tmp_path):
     assert (done.returncode, done.stderr) == (1, "the current folder: has gone; change to another\n")
 
 
-def test_strict_makes_a_bad_picture_an_error(refused, folder, tmp_path):
-    (folder / "fine" / "bad.jpg").write_text("no picture")
+def test_strict_makes_a_bad_image_an_error(refused, folder, tmp_path):
+    (folder / "fine" / "bad.jpg").write_text("no image")
     message = refused("extract", folder, *QUICK, "--strict", "-q", "-o", tmp_path / "X.h5")
-    assert message.startswith("fine/bad.jpg: not a picture")
+    assert message.startswith("fine/bad.jpg: not an image")
     assert "leave out --strict" in message
     assert not (tmp_path / "X.h5").exists()
 
@@ -382,13 +382,13 @@ def test_strict_makes_a_bad_picture_an_error(refused, folder, tmp_path):
 def test_nothing_to_work_on(refused, folder, tmp_path):
     empty = tmp_path / "empty"
     empty.mkdir()
-    assert "no picture in it" in refused("extract", empty)
+    assert "no image in it" in refused("extract", empty)
     assert "no such file" in refused("extract", tmp_path / "nowhere")
-    assert "a list of no pictures" in refused("extract", "-", "-o", tmp_path / "X.h5", stdin=b"")
+    assert "a list of no images" in refused("extract", "-", "-o", tmp_path / "X.h5", stdin=b"")
     for path in folder.glob("*/*"):
-        path.write_text("no picture")
+        path.write_text("no image")
     message = refused("extract", folder, "-q", "--jobs", 0)
-    assert message.startswith("pictures: none of 8 can be used; the first is coarse/0.png: not a picture")
+    assert message.startswith("images: none of 8 can be used; the first is coarse/0.png: not an image")
     assert "no file name" in refused("extract", "", "-o", tmp_path / "X.h5")
     assert "name too long" in refused("extract", "x" * 300, "-o", tmp_path / "X.h5")
 
@@ -428,7 +428,7 @@ def test_bad_options(refused, folder, option, value, part):
     assert part in refused("extract", folder, option, value, status=2)
 
 
-def test_a_picture_that_crashes_its_decoder_is_skipped(folder, tmp_path):
+def test_an_image_that_crashes_its_decoder_is_skipped(folder, tmp_path):
     """In a real process: the plugin stands for a fault in a decoder's native code."""
     (folder / "fine" / "evil.png").write_bytes(b"\x89PNG\r\n\x1a\nevil")
     code = (
@@ -450,7 +450,7 @@ def test_a_picture_that_crashes_its_decoder_is_skipped(folder, tmp_path):
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert "skipped fine/evil.png: its decoder crashed" in done.stderr
-    assert "pictures: 8 of 9 used" in done.stderr
+    assert "images: 8 of 9 used" in done.stderr
 
 
 # Interrupted
@@ -461,10 +461,10 @@ def test_a_picture_that_crashes_its_decoder_is_skipped(folder, tmp_path):
     ("number", "delay"), [(signal.SIGINT, 0.0), (signal.SIGTERM, 0.6), (signal.SIGINT, 1.4), (signal.SIGHUP, 1.4)]
 )
 def test_interrupted_runs_leave_nothing(tmp_path, number, delay):
-    pictures = make_folder(tmp_path / "pictures", each=150)
+    images = make_folder(tmp_path / "images", each=150)
     output = tmp_path / "out"
     output.mkdir()
-    command = [sys.executable, "-m", "mccgr_cli", "extract", str(pictures), "--step", "1", "--jobs", "2"]
+    command = [sys.executable, "-m", "mccgr_cli", "extract", str(images), "--step", "1", "--jobs", "2"]
     process = subprocess.Popen(
         [*command, "-o", str(output / "X.h5")], stderr=subprocess.PIPE, text=True, start_new_session=True
     )
@@ -569,11 +569,11 @@ def test_the_sample_is_drawn_from_all_blocks_alike():
     assert draw(iter([]), 5, np.random.default_rng(0)).shape == (0, 128)
 
 
-@pytest.mark.parametrize(("pictures", "sample", "most"), [(7, 100, None), (300, 100, None), (7, 100, 5), (1, 10, 50)])
-def test_the_sample_never_exceeds_what_was_asked_for(pictures, sample, most):
-    shares = extraction.quotas(pictures, Learning(sample=sample, descriptors_per_image=most))
-    assert len(shares) == pictures
+@pytest.mark.parametrize(("images", "sample", "most"), [(7, 100, None), (300, 100, None), (7, 100, 5), (1, 10, 50)])
+def test_the_sample_never_exceeds_what_was_asked_for(images, sample, most):
+    shares = extraction.quotas(images, Learning(sample=sample, descriptors_per_image=most))
+    assert len(shares) == images
     assert sum(shares) <= sample
     assert max(shares) - min(shares) <= 1
     assert max(shares) <= (most or sample)
-    assert sum(shares) == min(sample, pictures * (most or sample))
+    assert sum(shares) == min(sample, images * (most or sample))

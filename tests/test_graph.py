@@ -9,10 +9,11 @@ from scipy import sparse
 from scipy.linalg import block_diag
 from scipy.spatial.distance import cdist
 
-from mccgr_cli.axes import coordinates
-from mccgr_cli.blocks import MemoryBlocks, moments
-from mccgr_cli.graph import build_graph, examine, explained, parts
-from mccgr_cli.metrics import evaluate
+from mccgr_cli.blocks.in_memory import MemoryBlocks
+from mccgr_cli.blocks.products import moments
+from mccgr_cli.core.graph import build_graph, examine, explained, parts
+from mccgr_cli.core.metrics import evaluate
+from mccgr_cli.core.principal_axes import coordinates
 from mccgr_cli.settings import SYMMETRIES, WEIGHTS, GraphSettings
 
 
@@ -147,7 +148,7 @@ def test_a_large_graph_falls_into_parts_as_a_small_one(monkeypatch):
     X, _ = planted(n=90)
     A = build_graph(X, GraphSettings())
     densely = parts(A, 3, 0)
-    monkeypatch.setattr("mccgr_cli.graph.DENSE_GRAPH", 10)
+    monkeypatch.setattr("mccgr_cli.core.graph.DENSE_GRAPH", 10)
     assert evaluate(densely.tolist(), parts(A, 3, 0)).accuracy == 1
 
 

@@ -16,11 +16,11 @@ from conftest import planted
 from scipy import io as scipy_io
 from scipy import sparse
 
-from mccgr_cli import memory
-from mccgr_cli.container import Contents, encode
-from mccgr_cli.readers import load
-from mccgr_cli.readers.heaps import ENTRY, HEAP, HeapFinder
-from mccgr_cli.readers.text import Bounded
+from mccgr_cli.files.container import Contents, encode
+from mccgr_cli.files.readers import load
+from mccgr_cli.files.readers.heaps import ENTRY, HEAP, HeapFinder
+from mccgr_cli.files.readers.text import Bounded
+from mccgr_cli.system import memory
 
 HUGE = 10**15
 READERS = (("factorize", "--k", 2), ("graph",), ("cluster", "--k", 2), ("info",))
@@ -172,7 +172,7 @@ def test_compressed_bombs(refused_by_all, tmp_path, monkeypatch):
         monkeypatch.setattr(f"mccgr_cli.{module}.available", lambda: 10**7)
     with h5py.File(tmp_path / "X.h5", "w") as file:
         file.create_dataset("X", (2000, 1000), "f8", chunks=(1000, 100), compression="gzip", fillvalue=1.0)
-    monkeypatch.setattr("mccgr_cli.stored.MOST_PACKED", 0)  # not to be left in its file
+    monkeypatch.setattr("mccgr_cli.files.lazy_matrix.MOST_PACKED", 0)  # not to be left in its file
     refused_by_all(tmp_path / "X.h5", "of memory, and 10 MB are free")
     buffer = io.BytesIO()
     np.save(buffer, np.zeros((1000, 2000)))

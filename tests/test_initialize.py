@@ -7,11 +7,12 @@ import pytest
 from conftest import planted
 from scipy import sparse
 
-from mccgr_cli.axes import leading_axes
-from mccgr_cli.blocks import MemoryBlocks, moments
-from mccgr_cli.initialize import nndsvd_start, random_start
+from mccgr_cli.blocks.in_memory import MemoryBlocks
+from mccgr_cli.blocks.products import moments
+from mccgr_cli.core.principal_axes import leading_axes
+from mccgr_cli.core.solver import solve
+from mccgr_cli.core.starts import nndsvd_start, random_start
 from mccgr_cli.settings import Settings
-from mccgr_cli.solver import solve
 
 
 def rng():

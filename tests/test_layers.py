@@ -17,45 +17,30 @@ PACKAGE = Path(mccgr_cli.__file__).parent
 MODULES = sorted(PACKAGE.rglob("*.py"))
 ROOT = PACKAGE.parent
 
-# From the top down: a module imports only from its own layer and those below it.
+# In reading order: a folder imports from itself and from those after it, never from those before it.
 LAYERS = (
-    ("cli",),
-    ("estimator",),
-    ("api", "checkpoints", "comparison", "estimate", "experiment", "exporting", "plots", "ranking", "report"),
-    ("provenance", "stages"),
-    ("solver", "metrics"),
-    ("axes", "clustering", "features", "graph", "initialize", "methods", "neighbours"),
-    ("distributed",),
-    ("readers",),
-    ("journal", "manifest"),
-    ("container", "storage"),
-    ("stored",),
-    ("normalize",),
-    ("products",),
-    ("compiled",),
-    ("memory", "outofcore"),
-    ("blocks", "settings", "workers"),
-    ("interrupts", "locks"),
-    ("errors",),
+    *("cli", "estimator", "api", "output", "workflow", "images", "core", "distributed", "files", "blocks", "system"),
+    *("settings", "errors"),
 )
+# Each of these libraries is imported in one folder (or module) only.
 CONFINED = {
     "click": ("cli",),
     "rich": ("cli",),
-    "h5py": ("container", "exporting", "readers", "stored"),  # exporting: AnnData's files
-    "cv2": ("features",),
-    "PIL": ("features",),
-    "matplotlib": ("plots",),
-    "multiprocessing": ("workers",),
+    "h5py": ("files", "output.export"),  # output.export: AnnData's files
+    "cv2": ("images",),
+    "PIL": ("images",),
+    "matplotlib": ("output.plots",),
+    "multiprocessing": ("system.processes",),
     "dask": ("distributed",),
     "distributed": ("distributed",),
     "tornado": ("distributed",),
-    "numba": ("compiled",),
-    "faiss": ("neighbours",),
+    "numba": ("blocks.kernels",),
+    "faiss": ("core.neighbours",),
 }
 
 
-def layer_name(path: Path) -> str:
-    return path.relative_to(PACKAGE).with_suffix("").parts[0]
+def module_name(path: Path) -> str:
+    return ".".join(path.relative_to(PACKAGE).with_suffix("").parts)
 
 
 def imported(path: Path) -> set[str]:
@@ -72,16 +57,29 @@ def imported(path: Path) -> set[str]:
 
 @pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(PACKAGE)))
 def test_imports_point_down(path):
-    height = {name: len(LAYERS) - i for i, layer in enumerate(LAYERS) for name in layer}
-    own = layer_name(path)
-    if own in ("__init__", "__main__"):
+    module = module_name(path)
+    layer = module.partition(".")[0]
+    if layer in ("__init__", "__main__"):
         return
     for name in imported(path):
-        parts = name.split(".")
-        if parts[0] == "mccgr_cli" and len(parts) > 1 and parts[1] != "__version__":
-            assert height[parts[1]] <= height[own], f"{own} imports {name}"
-        if parts[0] in CONFINED:
-            assert own in CONFINED[parts[0]], f"{own} imports {parts[0]}"
+        library, _, inner = name.partition(".")
+        below = inner.partition(".")[0]
+        if library == "mccgr_cli" and below not in ("", "__version__"):
+            assert LAYERS.index(below) >= LAYERS.index(layer), f"{module} imports {name}"
+        if library in CONFINED:
+            assert f"{module}.".startswith(tuple(f"{home}." for home in CONFINED[library])), (
+                f"{module} imports {library}"
+            )
+
+
+def test_first_level_is_short_and_every_folder_introduces_itself():
+    folders = [entry for entry in PACKAGE.iterdir() if entry.is_dir() and entry.name != "__pycache__"]
+    files = [entry for entry in PACKAGE.iterdir() if entry.suffix == ".py"]
+    assert len(folders) <= 9
+    assert len(files) <= 8
+    assert {entry.stem for entry in (*folders, *files)} - {"__init__", "__main__"} == set(LAYERS)
+    for folder in folders:
+        assert "May import: " in (ast.get_docstring(ast.parse((folder / "__init__.py").read_text())) or ""), folder
 
 
 @pytest.mark.parametrize("arguments", [["--help"], ["--version"], *([name, "--help"] for name in COMMANDS)])
@@ -115,7 +113,8 @@ def test_module_and_script_are_the_same_command():
 
 def test_commands_load_what_is_slow_to_load_only_when_they_need_it():
     code = (
-        "import sys, mccgr_cli.checkpoints, mccgr_cli.metrics, mccgr_cli.readers, mccgr_cli.stages\n"
+        "import sys\nfrom mccgr_cli.core import metrics\nfrom mccgr_cli.files import readers\n"
+        "from mccgr_cli.workflow import checkpoints, stages\n"
         "slow = {'scipy.optimize', 'scipy.sparse.csgraph', 'scipy.spatial', 'scipy.special', 'sklearn'}\n"
         "assert not slow & set(sys.modules), slow & set(sys.modules)"
     )

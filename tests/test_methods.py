@@ -13,12 +13,13 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 from mccgr_cli import settings as names
-from mccgr_cli.blocks import MemoryBlocks, moments
+from mccgr_cli.blocks.in_memory import MemoryBlocks
+from mccgr_cli.blocks.products import moments
+from mccgr_cli.core.graph import build_graph
+from mccgr_cli.core.methods import METHODS, SOLVERS
+from mccgr_cli.core.solver import solve
+from mccgr_cli.core.starts import random_start
 from mccgr_cli.errors import DataError
-from mccgr_cli.graph import build_graph
-from mccgr_cli.initialize import random_start
-from mccgr_cli.methods import METHODS, SOLVERS
-from mccgr_cli.solver import solve
 
 # Every method, with every solver that it has.
 WAYS = [
@@ -400,7 +401,7 @@ def test_restarts_are_compared_at_a_common_bandwidth():
 def test_stopping_takes_three_quiet_steps_in_a_row(monkeypatch):
     X, _ = planted()
     quiet = iter([True, True, False, True, True, True, False])
-    monkeypatch.setattr("mccgr_cli.solver.has_settled", lambda *_: next(quiet))
+    monkeypatch.setattr("mccgr_cli.core.solver.has_settled", lambda *_: next(quiet))
     ours = run(X, paper(k=3, method="l2", iterations=50))
     assert ours.iterations == 6
     assert ours.converged

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.metrics import adjusted_rand_score, normalized_mutual_info_score
 
-from mccgr_cli.metrics import evaluate
+from mccgr_cli.core.metrics import evaluate
 
 PAIRS = json.loads((ORACLES / "metrics_pairs.json").read_text())["pairs"]
 

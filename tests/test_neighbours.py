@@ -12,12 +12,12 @@ from conftest import planted
 from scipy import sparse
 from scipy.spatial.distance import cdist
 
-from mccgr_cli import neighbours
+from mccgr_cli.core import neighbours
+from mccgr_cli.core.graph import build_graph
+from mccgr_cli.core.neighbours import approximate, exact, nearest
+from mccgr_cli.core.neighbours.distances import least, product_distances
+from mccgr_cli.core.neighbours.exact import exactly
 from mccgr_cli.errors import ParameterError
-from mccgr_cli.graph import build_graph
-from mccgr_cli.neighbours import approximate, exact, nearest
-from mccgr_cli.neighbours.distances import least, product_distances
-from mccgr_cli.neighbours.exact import exactly
 from mccgr_cli.settings import GraphSettings
 
 

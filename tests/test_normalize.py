@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from mccgr_cli.normalize import normalize
+from mccgr_cli.blocks.rows import normalize
 from mccgr_cli.settings import NORMALIZATIONS
 
 X = np.array([[1.0, 3.0, 0.0], [0.0, 0.0, 0.0], [4.0, 0.0, 9.0]])

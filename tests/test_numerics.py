@@ -13,16 +13,16 @@ import pytest
 from conftest import planted, relative_gap
 from scipy import sparse
 
-from mccgr_cli.blocks import MemoryBlocks
-from mccgr_cli.clustering import kmeans
-from mccgr_cli.container import Contents, encode
+from mccgr_cli.blocks.in_memory import MemoryBlocks
+from mccgr_cli.blocks.rows import normalize, row_sizes
+from mccgr_cli.core.graph import build_graph
+from mccgr_cli.core.kmeans import kmeans
+from mccgr_cli.core.methods import METHODS, SOLVERS
+from mccgr_cli.core.solver import solve, transform
 from mccgr_cli.errors import ParameterError
-from mccgr_cli.graph import build_graph
-from mccgr_cli.methods import METHODS, SOLVERS
-from mccgr_cli.normalize import normalize, row_sizes
+from mccgr_cli.files.atomic_write import write_files
+from mccgr_cli.files.container import Contents, encode
 from mccgr_cli.settings import METRICS, NORMALIZATIONS, SYMMETRIES, WEIGHTS, GraphSettings, Settings
-from mccgr_cli.solver import solve, transform
-from mccgr_cli.storage import write_files
 
 WAYS = [
     (method, solver)

@@ -16,15 +16,18 @@ import pytest
 from conftest import planted
 from scipy import sparse
 
-from mccgr_cli import memory
-from mccgr_cli.blocks import MemoryBlocks, moments, times, transposed_times
-from mccgr_cli.container import Contents, encode
+from mccgr_cli.blocks.from_file import FileBlocks
+from mccgr_cli.blocks.in_memory import MemoryBlocks
+from mccgr_cli.blocks.products import moments, times, transposed_times
+from mccgr_cli.blocks.protocol import Size
 from mccgr_cli.errors import DataError, MccgrError
-from mccgr_cli.outofcore import FileBlocks
-from mccgr_cli.readers import load
+from mccgr_cli.files.container import Contents, encode
+from mccgr_cli.files.lazy_matrix import StoredMatrix
+from mccgr_cli.files.readers import load
 from mccgr_cli.settings import METHODS, GraphSettings, Settings
-from mccgr_cli.stages import prepare
-from mccgr_cli.stored import StoredMatrix
+from mccgr_cli.system import memory
+from mccgr_cli.workflow.placement import Room
+from mccgr_cli.workflow.stages import prepare
 
 EVERYTHING = dict.fromkeys(("shuffle", "fletcher32"), True)
 LAYOUTS = {
@@ -44,11 +47,11 @@ def small_blocks(monkeypatch):
 
 
 def use_blocks(monkeypatch, size):
-    monkeypatch.setattr("mccgr_cli.blocks.DENSE_BLOCK_BYTES", size)
-    monkeypatch.setattr("mccgr_cli.blocks.WHOLE_BYTES", size // 4)
-    monkeypatch.setattr("mccgr_cli.blocks.SPARSE_BLOCK_VALUES", size // 16)
-    monkeypatch.setattr("mccgr_cli.outofcore.READ_BYTES", 3 * size)
-    monkeypatch.setattr("mccgr_cli.outofcore.MOST_BYTES", 5 * size)
+    monkeypatch.setattr("mccgr_cli.blocks.in_memory.DENSE_BLOCK_BYTES", size)
+    monkeypatch.setattr("mccgr_cli.blocks.in_memory.WHOLE_BYTES", size // 4)
+    monkeypatch.setattr("mccgr_cli.blocks.in_memory.SPARSE_BLOCK_VALUES", size // 16)
+    monkeypatch.setattr("mccgr_cli.blocks.from_file.READ_BYTES", 3 * size)
+    monkeypatch.setattr("mccgr_cli.blocks.from_file.MOST_BYTES", 5 * size)
 
 
 def counts(n=200):
@@ -237,7 +240,7 @@ def test_what_is_compressed_is_unpacked_once_for_each_pass(tmp_path):
 
 
 def test_what_must_be_unpacked_whole_is_read_whole(tmp_path, monkeypatch):
-    monkeypatch.setattr("mccgr_cli.stored.MOST_PACKED", 100_000)
+    monkeypatch.setattr("mccgr_cli.files.lazy_matrix.MOST_PACKED", 100_000)
     path = write_dense(tmp_path / "X.h5", counts(2000), chunks=(2000, 1), compression="gzip")
     assert isinstance(load(str(path), stays=lambda size: True).contents["X"], np.ndarray)
 
@@ -379,7 +382,7 @@ def test_columns_are_read_whole_if_there_is_room(mccgr, refused, tmp_path, monke
     found = factorize_with(mccgr, path, "--transpose"), factorize_with(mccgr, path, "--transpose", "--memory", "10MB")
     assert "all of it is in memory" in found[1].stderr
     np.testing.assert_array_equal(found[0].W, found[1].W)
-    monkeypatch.setattr("mccgr_cli.readers.checks.available", lambda: 10**7)
+    monkeypatch.setattr("mccgr_cli.files.readers.checks.available", lambda: 10**7)
     message = refused("factorize", path, "--k", 3, "--transpose", "--memory", "10MB", "--overwrite")
     assert message.endswith("its columns cannot be read some at a time; store it with samples in rows")
 
@@ -411,12 +414,12 @@ def test_it_is_the_precision_asked_for_that_must_fit(mccgr, large):
 
 def test_neighbours_among_the_rows_themselves_take_a_copy_of_x():
     def room(**settings):
-        return memory.Room(1e9, True, Settings(k=5), GraphSettings(**settings))
+        return Room(1e9, True, Settings(k=5), GraphSettings(**settings))
 
-    size = memory.Size(10**5, 1000, 8)
+    size = Size(10**5, 1000, 8)
     assert not room(axes=10).stays(size)
     assert room(axes=0).stays(size)
-    smaller = memory.Size(62_000, 1000, 8)
+    smaller = Size(62_000, 1000, 8)
     assert not room(axes=0).stays(smaller)
     assert room(axes=0, metric="cosine").stays(smaller)
 
@@ -460,8 +463,8 @@ def test_there_is_some_memory():
 
 
 def test_x_stays_in_its_file_only_if_it_must():
-    room = memory.Room(1e9, True, Settings(k=5), GraphSettings())
-    small, larger, endless = (memory.Size(n, 1000, 8) for n in (10**4, 3 * 10**5, 10**8))
+    room = Room(1e9, True, Settings(k=5), GraphSettings())
+    small, larger, endless = (Size(n, 1000, 8) for n in (10**4, 3 * 10**5, 10**8))
     assert not room.stays(small)
     assert room.stays(larger)
     with pytest.raises(MccgrError, match=r"give more --memory, a smaller --k, or fewer --axes"):

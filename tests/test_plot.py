@@ -16,13 +16,13 @@ from matplotlib.colors import to_hex
 from PIL import Image
 from scipy import stats
 
-from mccgr_cli.container import Contents, encode
-from mccgr_cli.plots import factors as of_factors
-from mccgr_cli.plots import results as of_results
-from mccgr_cli.plots.canvas import COLOURS
-from mccgr_cli.readers import Loaded, load
+from mccgr_cli.files.atomic_write import write_files
+from mccgr_cli.files.container import Contents, encode
+from mccgr_cli.files.readers import Loaded, load
+from mccgr_cli.output.plots import factors as of_factors
+from mccgr_cli.output.plots import results as of_results
+from mccgr_cli.output.plots.canvas import COLOURS
 from mccgr_cli.settings import Drawing
-from mccgr_cli.storage import write_files
 
 FORMATS = {"svg": b"<?xml", "png": b"\x89PNG", "pdf": b"%PDF"}
 
@@ -145,8 +145,8 @@ def test_the_figure_suits_the_file_and_names_the_output(mccgr, tmp_path, content
 
 def test_size_resolution_and_title(mccgr, F_file, tmp_path):
     mccgr("plot", F_file, "--size", "4x3.5", "--dpi", 100, "-o", tmp_path / "fig.png")
-    with Image.open(tmp_path / "fig.png") as picture:
-        assert picture.size == (400, 350)
+    with Image.open(tmp_path / "fig.png") as image:
+        assert image.size == (400, 350)
     mccgr("plot", F_file, "--title", "How it went", "-o", tmp_path / "fig.svg")
     assert "How it went" in words(tmp_path / "fig.svg")
 

@@ -11,7 +11,7 @@ import sys
 import pytest
 
 from mccgr_cli.cli import progress
-from mccgr_cli.solver import Step
+from mccgr_cli.core.solver import Step
 
 COLOUR = re.compile(rb"\x1b\[[0-9;]*m")
 

@@ -14,16 +14,16 @@ from scipy import sparse
 from scipy.cluster.hierarchy import average, cophenet
 from scipy.spatial.distance import squareform
 
-from mccgr_cli import ranking
 from mccgr_cli.cli.rank import FORMATS
-from mccgr_cli.container import Contents, encode
 from mccgr_cli.errors import DataError
-from mccgr_cli.plots.ranks import criteria
-from mccgr_cli.ranking import heldout, stability
-from mccgr_cli.ranking.choice import columns_of_errors, recommend
-from mccgr_cli.readers import Loaded, load
+from mccgr_cli.files.atomic_write import write_files
+from mccgr_cli.files.container import Contents, encode
+from mccgr_cli.files.readers import Loaded, load
+from mccgr_cli.output.plots.ranks import criteria
 from mccgr_cli.settings import Drawing, GraphSettings, Settings
-from mccgr_cli.storage import write_files
+from mccgr_cli.workflow import ranking
+from mccgr_cli.workflow.ranking import heldout, stability
+from mccgr_cli.workflow.ranking.choice import columns_of_errors, recommend
 
 TEXTURES = Path(__file__).parent.parent / "sample_data" / "textures.h5"
 FAST = ("--runs", 3, "--jobs", 0, "-q")

@@ -19,11 +19,11 @@ import pytest
 import scipy.io
 from scipy import sparse
 
-from mccgr_cli.blocks import MemoryBlocks
-from mccgr_cli.container import Contents, encode
+from mccgr_cli.blocks.in_memory import MemoryBlocks
 from mccgr_cli.errors import DataError
-from mccgr_cli.readers import load, load_labels
-from mccgr_cli.readers.checks import check_values
+from mccgr_cli.files.container import Contents, encode
+from mccgr_cli.files.readers import load, load_labels
+from mccgr_cli.files.readers.checks import check_values
 from mccgr_cli.settings import HISTORY
 
 N, D = 6, 4

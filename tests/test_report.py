@@ -14,15 +14,15 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from PIL import Image
-from reports import STEP, WITHOUT_FACTORS, clustering, pictures_of, read, save
+from reports import STEP, WITHOUT_FACTORS, clustering, images_of, read, save
 
-from mccgr_cli.features.thumbnails import locate, make_thumbnail
-from mccgr_cli.readers import Loaded
-from mccgr_cli.report import find, layout, render
-from mccgr_cli.report.charts import upwards
-from mccgr_cli.report.findings import Profiles, spread, typicality
-from mccgr_cli.report.layout import MOST_NEIGHBOURLY, lay_out
-from mccgr_cli.report.markup import Markup, script_data, tag
+from mccgr_cli.files.readers import Loaded
+from mccgr_cli.images.thumbnails import locate, make_thumbnail
+from mccgr_cli.output.report import find, layout, render
+from mccgr_cli.output.report.charts import upwards
+from mccgr_cli.output.report.findings import Profiles, spread, typicality
+from mccgr_cli.output.report.layout import MOST_NEIGHBOURLY, lay_out
+from mccgr_cli.output.report.markup import Markup, script_data, tag
 
 NASTY = [
     "<script>alert(1)</script>",
@@ -53,7 +53,7 @@ def C_file(tmp_path, contents):
 
 @pytest.fixture
 def images(tmp_path, contents):
-    return pictures_of(tmp_path / "insects", contents)
+    return images_of(tmp_path / "insects", contents)
 
 
 @pytest.fixture
@@ -63,8 +63,8 @@ def report(mccgr, tmp_path):
     def run(given, *arguments, images=None):
         path = save(tmp_path / "C.h5", given) if not isinstance(given, os.PathLike) else given
         out = tmp_path / "page.html"
-        pictures = ["--images", images] if images is not None else []
-        outcome = mccgr("report", path, "-o", out, "--overwrite", "--jobs", 0, *pictures, *arguments)
+        images = ["--images", images] if images is not None else []
+        outcome = mccgr("report", path, "-o", out, "--overwrite", "--jobs", 0, *images, *arguments)
         assert outcome.status == 0, outcome.stderr
         return read(out)
 
@@ -93,7 +93,7 @@ def test_the_page_has_every_section_a_title_and_a_summary(report, contents, imag
     ]
     assert sections == ["scores", "map", "clusters", "convergence", "features", "graph", "provenance"]
     assert page.one("h1").text == page.one("head").one("title").text == "Clusters of insects"
-    assert "90 pictures in 3 clusters" in page.one("p", class_="summary").text
+    assert "90 images in 3 clusters" in page.one("p", class_="summary").text
     linked = [link.attributes["href"] for link in page.one("nav", class_="sections").all("a")]
     assert linked == [f"#{name}" for name in sections]
     assert report(contents, "--title", "My <own>").one("h1").text == "My <own>"
@@ -123,9 +123,9 @@ def test_labels_from_a_file_stand_in_for_those_in_the_clusters(report, refused, 
     assert "2 labels for 90 samples" in said
 
 
-def test_pictures_come_the_most_typical_first_and_the_least_certain_last(report, tmp_path):
+def test_images_come_the_most_typical_first_and_the_least_certain_last(report, tmp_path):
     contents = clustering(n=120)
-    page = report(contents, images=pictures_of(tmp_path / "more", contents))
+    page = report(contents, images=images_of(tmp_path / "more", contents))
     certainty, _ = typicality(contents["W"], contents["assignments"])
     part = page.one("section", id="cluster-1")
     first, last = part.all("ul", class_="sheet")
@@ -139,7 +139,7 @@ def test_pictures_come_the_most_typical_first_and_the_least_certain_last(report,
     assert "not that of the cluster" in odd[0].attributes["title"]
 
 
-def test_every_picture_is_in_the_page_once(report, contents, images):
+def test_every_image_is_in_the_page_once(report, contents, images):
     page = report(contents, "--thumbnail", 32, images=images)
     seen = [image.attributes["src"].partition(",")[2] for image in page.all("img")]
     hidden = [
@@ -151,7 +151,7 @@ def test_every_picture_is_in_the_page_once(report, contents, images):
     assert sizes == {(32, 21)}
 
 
-def test_without_pictures_names_and_distinctive_features_are_shown(report, contents):
+def test_without_images_names_and_distinctive_features_are_shown(report, contents):
     H = np.full((3, 12), 0.01)
     H[0, 2] = H[1, 5] = H[2, 9] = 1.0
     H[:, 11] = 5.0  # strong, and tells nothing
@@ -417,24 +417,24 @@ def test_axes_hold_what_they_show():
         assert np.isfinite(places).all()
 
 
-# Pictures that are not there
+# Images that are not there
 
 
-def test_pictures_that_cannot_be_read_are_named_in_their_place(report, mccgr, contents, images, tmp_path):
+def test_images_that_cannot_be_read_are_named_in_their_place(report, mccgr, contents, images, tmp_path):
     (images / "ant" / "0.png").unlink()
-    (images / "bee" / "1.png").write_bytes(b"no picture")
+    (images / "bee" / "1.png").write_bytes(b"no image")
     page = report(contents, images=images)
-    assert sorted(one.text for one in page.all("span", class_="no-picture")) == ["ant/0.png", "bee/1.png"]
+    assert sorted(one.text for one in page.all("span", class_="no-image")) == ["ant/0.png", "bee/1.png"]
     outcome = mccgr("report", tmp_path / "C.h5", "--images", images, "-o", tmp_path / "b.html", "--jobs", 0)
     assert "not shown: ant/0.png: not there" in outcome.stderr
-    assert "not shown: bee/1.png: not a picture" in outcome.stderr
-    assert "pictures: 88 of 90 shown" in outcome.stderr
+    assert "not shown: bee/1.png: not an image" in outcome.stderr
+    assert "images: 88 of 90 shown" in outcome.stderr
 
 
 def test_the_wrong_folder_is_one_error(refused, C_file, tmp_path, contents):
     (tmp_path / "empty").mkdir()
     said = refused("report", C_file, "--images", tmp_path / "empty", "-o", tmp_path / "x.html", status=2)
-    assert "none of the 90 pictures named in" in said
+    assert "none of the 90 images named in" in said
     assert said.endswith("name the folder that extract was given")
     assert "no such file" in refused("report", C_file, "--images", tmp_path / "gone", "-o", tmp_path / "x.html").lower()
     bare = save(tmp_path / "bare.h5", ODD["no names"])
@@ -463,10 +463,10 @@ def test_names_that_are_no_text_are_found(tmp_path):
 
 @pytest.mark.parametrize("orientation", range(1, 9))
 def test_thumbnails_are_upright_and_in_colour(tmp_path, orientation):
-    picture = Image.new("RGB", (40, 20), "blue")
-    picture.paste("red", (0, 0, 20, 20))  # the left half
+    image = Image.new("RGB", (40, 20), "blue")
+    image.paste("red", (0, 0, 20, 20))  # the left half
     turn = {1: None, 2: 0, 3: 3, 4: 1, 5: 5, 6: 2, 7: 6, 8: 4}[orientation]  # Pillow's, which undo the camera's
-    stored = picture if turn is None else picture.transpose(Image.Transpose(turn))
+    stored = image if turn is None else image.transpose(Image.Transpose(turn))
     exif = Image.Exif()
     exif[0x0112] = orientation
     stored.save(tmp_path / "a.jpg", exif=exif, quality=95)
@@ -478,7 +478,7 @@ def test_thumbnails_are_upright_and_in_colour(tmp_path, orientation):
 
 
 def test_thumbnails_of_other_modes(tmp_path):
-    pictures = {
+    images = {
         "grey.png": Image.new("L", (8, 6), 100),
         "deep.png": Image.fromarray(np.full((6, 8), 40_000, np.uint16)),
         "clear.png": Image.new("RGBA", (8, 6), (0, 0, 0, 0)),
@@ -486,8 +486,8 @@ def test_thumbnails_of_other_modes(tmp_path):
         "palette.gif": Image.new("P", (8, 6), 1),
     }
     found = {}
-    for name, picture in pictures.items():
-        picture.save(tmp_path / name)
+    for name, image in images.items():
+        image.save(tmp_path / name)
         made = make_thumbnail(str(tmp_path / name), 64, 10**6)
         assert made.fault is None
         found[name] = Image.open(io.BytesIO(made.data)).convert("RGB").getpixel((4, 3))

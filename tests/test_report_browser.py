@@ -9,7 +9,7 @@ import shutil
 
 import pytest
 from conftest import run_mccgr
-from reports import clustering, pictures_of, save
+from reports import clustering, images_of, save
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 FLAGS = (
@@ -100,15 +100,15 @@ def report(folder, contents, *arguments):
 
 
 @pytest.fixture(scope="module")
-def pictured(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("pictured")
+def with_images(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("with_images")
     contents = clustering(n=300)
-    return report(folder, contents, "--images", pictures_of(folder / "insects", contents))
+    return report(folder, contents, "--images", images_of(folder / "insects", contents))
 
 
 @pytest.fixture(scope="module")
 def plain(tmp_path_factory):
-    """Without pictures, with names that are long or mean."""
+    """Without images, with names that are long or mean."""
     names = [("</script><img src=x onerror=alert(1)>", "n" * 300, "\u202eevil")[i % 3] for i in range(90)]
     labels = ["<b>ant</b>", "b" * 200, '"cat"']
     contents = clustering(sample_names=names, label_names=labels, feature_names=["f" * 300] * 12)
@@ -156,8 +156,8 @@ def data_of(page):
     return json.loads(page.locator("#data").text_content())
 
 
-def test_hovering_shows_the_picture_and_a_click_opens_its_cluster(visit, pictured):
-    page = visit(pictured, reduced_motion="reduce")
+def test_hovering_shows_the_image_and_a_click_opens_its_cluster(visit, with_images):
+    page = visit(with_images, reduced_motion="reduce")
     x, y = to_the_map(page)
     page.mouse.move(x, y)
     card = page.locator("#card")
@@ -177,8 +177,8 @@ def test_hovering_shows_the_picture_and_a_click_opens_its_cluster(visit, picture
     assert 0 <= chosen.locator(".tile.chosen").bounding_box()["y"] < 900
 
 
-def test_the_keyboard_reaches_everything(visit, pictured):
-    page = visit(pictured, reduced_motion="reduce")
+def test_the_keyboard_reaches_everything(visit, with_images):
+    page = visit(with_images, reduced_motion="reduce")
     page.keyboard.press("Tab")
     assert focused(page, "textContent") == "Skip to the contents"
     page.keyboard.press("Enter")
@@ -214,8 +214,8 @@ def test_the_keyboard_reaches_everything(visit, pictured):
     page.wait_for_function(returned, arg=second)  # a dialog tells that it has closed a moment later
 
 
-def test_a_button_shows_the_rest_of_a_sheet(visit, pictured):
-    page = visit(pictured)
+def test_a_button_shows_the_rest_of_a_sheet(visit, with_images):
+    page = visit(with_images)
     part = page.locator("#cluster-1")
     total = next(one["count"] for one in data_of(page)["clusters"] if one["number"] == 1)
     assert part.locator(".tile").count() == 30
@@ -228,8 +228,8 @@ def test_a_button_shows_the_rest_of_a_sheet(visit, pictured):
     assert part.locator("img").evaluate_all("images => images.every((image) => image.complete && image.naturalWidth)")
 
 
-def test_the_legend_switches_groups_off_and_colours_by_class(visit, pictured):
-    page = visit(pictured)
+def test_the_legend_switches_groups_off_and_colours_by_class(visit, with_images):
+    page = visit(with_images)
     to_the_map(page)
     whole = page.evaluate(PAINTED)
     first = page.locator("#legend button").first
@@ -243,9 +243,9 @@ def test_the_legend_switches_groups_off_and_colours_by_class(visit, pictured):
     assert page.evaluate(PAINTED) > 0
 
 
-def test_dark_and_light_are_followed_switched_and_remembered(visit, pictured):
+def test_dark_and_light_are_followed_switched_and_remembered(visit, with_images):
     ground = "getComputedStyle(document.documentElement).backgroundColor"
-    light, dark = (visit(pictured, color_scheme=scheme) for scheme in ("light", "dark"))
+    light, dark = (visit(with_images, color_scheme=scheme) for scheme in ("light", "dark"))
     assert light.evaluate(ground) != dark.evaluate(ground)
     pale = light.evaluate(ground)
     light.locator("#theme").click()
@@ -256,23 +256,23 @@ def test_dark_and_light_are_followed_switched_and_remembered(visit, pictured):
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_all_text_stands_out(visit, pictured, plain, scheme):
-    for path in (pictured, plain):
+def test_all_text_stands_out(visit, with_images, plain, scheme):
+    for path in (with_images, plain):
         page = visit(path, color_scheme=scheme)
         page.locator("details").evaluate_all("all => all.forEach((one) => (one.open = true))")
         assert page.evaluate(FAINT) == []
 
 
 @pytest.mark.parametrize("width", [360, 900, 1920])
-def test_nothing_sticks_out_at_any_width(visit, pictured, plain, width):
-    for path in (pictured, plain):
+def test_nothing_sticks_out_at_any_width(visit, with_images, plain, width):
+    for path in (with_images, plain):
         page = visit(path, width=width)
         page.locator("details").evaluate_all("all => all.forEach((one) => (one.open = true))")
         assert page.evaluate("document.documentElement.scrollWidth") <= width
 
 
-def test_it_prints_on_white_without_buttons(visit, pictured):
-    page = visit(pictured, color_scheme="dark")
+def test_it_prints_on_white_without_buttons(visit, with_images):
+    page = visit(with_images, color_scheme="dark")
     assert page.pdf(format="A4").startswith(b"%PDF")
     page.emulate_media(media="print", color_scheme="dark")
     assert page.evaluate("getComputedStyle(document.documentElement).backgroundColor") == "rgb(255, 255, 255)"
@@ -281,8 +281,8 @@ def test_it_prints_on_white_without_buttons(visit, pictured):
     assert page.locator("#cluster-0 .tile").first.is_visible()
 
 
-def test_assistive_technology_finds_names_and_landmarks(visit, pictured, plain):
-    for path in (pictured, plain):
+def test_assistive_technology_finds_names_and_landmarks(visit, with_images, plain):
+    for path in (with_images, plain):
         page = visit(path)
         tree = page.context.new_cdp_session(page).send("Accessibility.getFullAXTree")["nodes"]
         found = [
@@ -301,10 +301,10 @@ def test_assistive_technology_finds_names_and_landmarks(visit, pictured, plain):
         assert page.locator("[aria-labelledby], [aria-describedby]").evaluate_all(references) == []
 
 
-def test_without_scripts_the_page_can_still_be_read(browser, pictured):
+def test_without_scripts_the_page_can_still_be_read(browser, with_images):
     context = browser.new_context(java_script_enabled=False, viewport={"width": 1280, "height": 900})
     page = context.new_page()
-    page.goto(f"file://{pictured}")
+    page.goto(f"file://{with_images}")
     assert page.locator("#cluster-0 img").first.is_visible()
     assert not page.locator("#canvas").is_visible()
     assert not page.locator("button.more").first.is_visible()

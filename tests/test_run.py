@@ -14,10 +14,10 @@ from pathlib import Path
 import h5py
 import pytest
 
-from mccgr_cli import storage
 from mccgr_cli.cli.run import command as run_command
-from mccgr_cli.features.grid import suited
-from mccgr_cli.features.pictures import find
+from mccgr_cli.files import atomic_write as storage
+from mccgr_cli.images.find import find
+from mccgr_cli.images.grid import suited
 from mccgr_cli.settings import Description
 
 TEXTURES = Path(__file__).parent.parent / "sample_data" / "textures"
@@ -26,9 +26,9 @@ QUICK = ("--words", 20, "--jobs", 0)
 
 
 @pytest.fixture
-def pictures(tmp_path):
-    """Five pictures of each texture."""
-    folder = tmp_path / "pictures"
+def images(tmp_path):
+    """Five images of each texture."""
+    folder = tmp_path / "images"
     for category in ("brick", "grass", "gravel"):
         (folder / category).mkdir(parents=True)
         for path in sorted((TEXTURES / category).iterdir())[:5]:
@@ -50,8 +50,8 @@ def stages_done(outcome):
     return [line.split()[1] for line in outcome.stderr.splitlines() if line.startswith("[") and "nothing" not in line]
 
 
-def test_pictures_become_clusters_a_table_and_a_page(run, pictures, tmp_path):
-    outcome = run(pictures, "--k", 3, *QUICK, "--format", "json")
+def test_images_become_clusters_a_table_and_a_page(run, images, tmp_path):
+    outcome = run(images, "--k", 3, *QUICK, "--format", "json")
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == FILES
     assert json.loads(outcome.stdout)["samples"] == 15
     page = (tmp_path / "out" / "report.html").read_text()
@@ -59,22 +59,22 @@ def test_pictures_become_clusters_a_table_and_a_page(run, pictures, tmp_path):
     assert stages_done(outcome) == ["extract", "factorize", "cluster", "export", "report"]
 
 
-def test_a_second_run_does_only_what_has_changed(run, pictures, tmp_path):
-    run(pictures, "--k", 3, *QUICK)
+def test_a_second_run_does_only_what_has_changed(run, images, tmp_path):
+    run(images, "--k", 3, *QUICK)
     before = {path.name: path.stat().st_mtime_ns for path in (tmp_path / "out").iterdir()}
-    again = run(pictures, "--k", 3, *QUICK, "--verbose")
+    again = run(images, "--k", 3, *QUICK, "--verbose")
     assert stages_done(again) == []
     assert {path.name: path.stat().st_mtime_ns for path in (tmp_path / "out").iterdir()} == before
     assert "accuracy" in again.stdout
-    assert stages_done(run(pictures, "--k", 3, *QUICK, "--title", "Walls")) == ["report"]
-    assert stages_done(run(pictures, "--k", 2, *QUICK)) == ["factorize", "cluster", "export", "report"]
-    (pictures / "brick" / "brick_00.png").unlink()
-    assert stages_done(run(pictures, "--k", 2, *QUICK))[0] == "extract"
+    assert stages_done(run(images, "--k", 3, *QUICK, "--title", "Walls")) == ["report"]
+    assert stages_done(run(images, "--k", 2, *QUICK)) == ["factorize", "cluster", "export", "report"]
+    (images / "brick" / "brick_00.png").unlink()
+    assert stages_done(run(images, "--k", 2, *QUICK))[0] == "extract"
     (tmp_path / "out" / "clusters.h5").unlink()
-    assert stages_done(run(pictures, "--k", 2, *QUICK)) == ["cluster"]
+    assert stages_done(run(images, "--k", 2, *QUICK)) == ["cluster"]
 
 
-def test_a_matrix_needs_no_pictures(run, X_file, tmp_path):
+def test_a_matrix_needs_no_images(run, X_file, tmp_path):
     outcome = run(X_file, "--k", 3, "--assign", "max")
     assert "accuracy  1.0000" in outcome.stdout
     assert not (tmp_path / "out" / "matrix.h5").exists()
@@ -164,27 +164,27 @@ def test_what_does_not_fit_is_refused_in_one_line(mccgr, X_file, tmp_path, argum
     assert not (tmp_path / "out" / "factors.h5").exists()
 
 
-def test_pipes_and_devices_among_the_pictures_are_left_out(run, pictures):
-    os.mkfifo(pictures / "brick" / "pipe.png")
-    (pictures / "grass" / "endless.png").symlink_to("/dev/zero")
-    assert "pictures: 15 of 17 used" in run(pictures, "--k", 3, "--iterations", 2, *QUICK).stderr
+def test_pipes_and_devices_among_the_images_are_left_out(run, images):
+    os.mkfifo(images / "brick" / "pipe.png")
+    (images / "grass" / "endless.png").symlink_to("/dev/zero")
+    assert "images: 15 of 17 used" in run(images, "--k", 3, "--iterations", 2, *QUICK).stderr
 
 
-def test_folders_are_not_matrices(refused, pictures, tmp_path):
-    assert "a folder of pictures" in refused("run", pictures, "--k", 3, "--transpose", "-o", tmp_path / "o", status=2)
+def test_folders_are_not_matrices(refused, images, tmp_path):
+    assert "a folder of images" in refused("run", images, "--k", 3, "--transpose", "-o", tmp_path / "o", status=2)
     assert "standard input" in refused("run", "-", "--k", 3, "-o", tmp_path / "o", status=2)
     assert "no such file" in refused("run", tmp_path / "nowhere", "--k", 3, "-o", tmp_path / "o").lower()
-    assert "no folder" in refused("run", pictures, "--k", 3, "-o", tmp_path / "a" / "b")
+    assert "no folder" in refused("run", images, "--k", 3, "-o", tmp_path / "a" / "b")
     (tmp_path / "file").touch()
-    assert "not a folder" in refused("run", pictures, "--k", 3, "-o", tmp_path / "file")
+    assert "not a folder" in refused("run", images, "--k", 3, "-o", tmp_path / "file")
 
 
-def test_small_pictures_get_a_finer_grid(run, mccgr, pictures, tmp_path):
-    chosen = suited(find(str(pictures)).pictures, Description(), 10**8)
+def test_small_images_get_a_finer_grid(run, mccgr, images, tmp_path):
+    chosen = suited(find(str(images)).images, Description(), 10**8)
     assert (chosen.step, chosen.radii) == (3, (4, 8))
     assert suited([], Description(), 10**8) == Description()
-    assert "--step 3 --radii 4,8" in run(pictures, "--k", 3, *QUICK).stderr
-    run(pictures, "--k", 3, *QUICK, "--step", 5)
+    assert "--step 3 --radii 4,8" in run(images, "--k", 3, *QUICK).stderr
+    run(images, "--k", 3, *QUICK, "--step", 5)
     with h5py.File(tmp_path / "out" / "matrix.h5") as file:
         assert (file.attrs["step"], list(file.attrs["radii"])) == (5, [4, 8, 12, 16])
 
@@ -212,22 +212,22 @@ def test_the_same_bytes_by_another_name_may_be_another_matrix(run, X_file, tmp_p
 
 
 @pytest.mark.parametrize("option", ["--labels", "--init", "--codebook"])
-def test_what_can_be_read_but_once_is_refused(refused, pictures, tmp_path, option):
+def test_what_can_be_read_but_once_is_refused(refused, images, tmp_path, option):
     os.mkfifo(tmp_path / "pipe")
     for name in ("-", tmp_path / "pipe"):
-        message = refused("run", pictures, "--k", 3, option, name, "-o", tmp_path / "out", status=2)
+        message = refused("run", images, "--k", 3, option, name, "-o", tmp_path / "out", status=2)
         assert message.startswith(f"{option}: ")
         assert "cannot be read again" in message
     assert not (tmp_path / "out").exists()
 
 
-def test_a_folder_gets_nothing_that_a_run_does_not_know(refused, pictures, tmp_path, monkeypatch):
+def test_a_folder_gets_nothing_that_a_run_does_not_know(refused, images, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     before = sorted(tmp_path.iterdir())
-    assert "one matrix" in refused("run", pictures, "--k", 3, "--words", "20,30", "-o", tmp_path / "out", status=2)
+    assert "one matrix" in refused("run", images, "--k", 3, "--words", "20,30", "-o", tmp_path / "out", status=2)
     for name in ("", "-"):
-        assert "-o: " in refused("run", pictures, "--k", 3, "-o", name, status=2)
-    assert "no such file" in refused("run", pictures, "--k", 3, "--labels", "nowhere", "-o", tmp_path / "out")
+        assert "-o: " in refused("run", images, "--k", 3, "-o", name, status=2)
+    assert "no such file" in refused("run", images, "--k", 3, "--labels", "nowhere", "-o", tmp_path / "out")
     assert sorted(tmp_path.iterdir()) == before
 
 
@@ -260,8 +260,8 @@ def test_a_run_that_ends_as_a_file_gets_its_name_knows_it_again(
 
 
 @pytest.mark.slow
-def test_an_interrupted_run_goes_on_where_it_was(pictures, tmp_path):
-    words = [sys.executable, "-m", "mccgr_cli", "run", pictures, "--k", "3", *map(str, QUICK), "--tolerance", "0"]
+def test_an_interrupted_run_goes_on_where_it_was(images, tmp_path):
+    words = [sys.executable, "-m", "mccgr_cli", "run", images, "--k", "3", *map(str, QUICK), "--tolerance", "0"]
     words += ["-o", tmp_path / "out", "--iterations"]
     process = subprocess.Popen([*words, "100000000"], stderr=subprocess.PIPE, text=True)
     while not (tmp_path / "out" / "matrix.h5").exists() and process.poll() is None:

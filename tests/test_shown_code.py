@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from documents import ROOT, blocks, run_document
 
-RUN = ["docs/PYTHON.md", *(f"docs/tutorials/{name}.md" for name in ("pictures", "cells", "news", "batch"))]
+RUN = ["docs/PYTHON.md", *(f"docs/tutorials/{name}.md" for name in ("images", "cells", "news", "batch"))]
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 

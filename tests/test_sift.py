@@ -1,4 +1,4 @@
-"""Dense descriptors are SIFT: the same as OpenCV's at the same points, whatever the picture."""
+"""Dense descriptors are SIFT: the same as OpenCV's at the same points, whatever the image."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from grain import grainy
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mccgr_cli.features import sift
+from mccgr_cli.images import sift
 
 
 def every_patch(grey, step=10, radii=(4, 8, 12, 16), min_contrast=0.0):
@@ -65,7 +65,7 @@ def test_descriptors_follow_the_definition():
 
 
 @given(height=st.integers(3, 40), width=st.integers(3, 40), step=st.integers(1, 15), radius=st.integers(2, 40))
-def test_any_size_of_picture_step_and_patch(height, width, step, radius):
+def test_any_size_of_image_step_and_patch(height, width, step, radius):
     descriptors = every_patch(grainy(1.0, 0, (height, width)), step, (radius,))
     assert descriptors.shape == (max(1, height // step) * max(1, width // step), 128)
     norms = np.linalg.norm(descriptors, axis=1)

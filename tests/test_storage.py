@@ -13,10 +13,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from mccgr_cli import storage
 from mccgr_cli.errors import OutputError
-from mccgr_cli.readers import load
-from mccgr_cli.storage import Claim, check_space, write_files
+from mccgr_cli.files import atomic_write as storage
+from mccgr_cli.files.atomic_write import Claim, check_space, write_files
+from mccgr_cli.files.readers import load
 
 LOCKS = pytest.mark.skipif(sys.platform == "win32", reason="needs locks on files")
 
@@ -30,7 +30,7 @@ def killed_while_it_claims(path: Path) -> None:
     program = f"""
 import os, signal
 from pathlib import Path
-from mccgr_cli import storage
+from mccgr_cli.files import atomic_write as storage
 claim = storage.Claim(Path({str(path)!r}), overwrite=True)
 storage.temporary_path(Path({str(path)!r})).write_bytes(b"half of it")
 os.kill(os.getpid(), signal.SIGKILL)

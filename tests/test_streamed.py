@@ -9,11 +9,12 @@ from far import FarBlocks
 from scipy import sparse
 from test_neighbours import HARD, check_exact
 
-from mccgr_cli import graph, neighbours
-from mccgr_cli.blocks import MemoryBlocks, moments
-from mccgr_cli.graph import build_graph
-from mccgr_cli.neighbours import nearest, row_groups, streamed
-from mccgr_cli.normalize import Transformed, unit_rows, weigh_features
+from mccgr_cli.blocks.in_memory import MemoryBlocks
+from mccgr_cli.blocks.products import moments
+from mccgr_cli.blocks.rows import Transformed, unit_rows, weigh_features
+from mccgr_cli.core import graph, neighbours
+from mccgr_cli.core.graph import build_graph
+from mccgr_cli.core.neighbours import nearest, row_groups, streamed
 from mccgr_cli.settings import METRICS, SYMMETRIES, WEIGHTS, GraphSettings
 
 MAKE = pytest.mark.parametrize("make", [np.asarray, sparse.csr_array], ids=["dense", "sparse"])

@@ -8,9 +8,9 @@ from conftest import planted
 from scipy import sparse
 from scipy.optimize import nnls
 
-from mccgr_cli.blocks import MemoryBlocks
+from mccgr_cli.blocks.in_memory import MemoryBlocks
+from mccgr_cli.core.solver import solve, transform
 from mccgr_cli.settings import Settings
-from mccgr_cli.solver import solve, transform
 
 
 @pytest.fixture(scope="module")

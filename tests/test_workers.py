@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from mccgr_cli.errors import MccgrError, ParameterError
-from mccgr_cli.interrupts import postponed_interrupts
-from mccgr_cli.workers import Workers
+from mccgr_cli.system.processes import Workers
+from mccgr_cli.system.signals import postponed_interrupts
 
 
 def double(number, plus):
@@ -108,7 +108,7 @@ def test_workers_that_died_while_they_were_idle_are_replaced():
 
 
 def test_workers_that_cannot_start_are_an_error(monkeypatch):
-    monkeypatch.setattr("mccgr_cli.workers.serve", os.close)  # of a pipe, which it cannot
+    monkeypatch.setattr("mccgr_cli.system.processes.serve", os.close)  # of a pipe, which it cannot
     with (
         Workers(1) as workers,
         pytest.raises(MccgrError, match=r"cannot be started: they end .* --jobs"),

@@ -1,4 +1,10 @@
-"""The ``mccgr`` command: a group whose commands are imported when they are called."""
+"""The ``mccgr`` command: a group whose commands are imported when they are called.
+
+One file a command, each with a function ``command``; begin with the one you want to change. ``job`` is what commands
+that write a file share, ``options`` and ``types`` are options that several commands have, ``progress`` what they
+show.
+May import: everything else; nothing else imports click or rich.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +22,7 @@ import click
 
 from mccgr_cli import __version__
 from mccgr_cli.errors import ExitStatus, MccgrError, one_line
-from mccgr_cli.interrupts import INTERRUPTS, ignore_interrupts
+from mccgr_cli.system.signals import INTERRUPTS, ignore_interrupts
 
 COMMANDS = (
     *("run", "extract", "graph", "factorize", "cluster", "evaluate", "transform"),
@@ -126,7 +132,7 @@ def send_again(lost: Any) -> None:
 
 def is_short_of_memory() -> bool:
     """Whether so little is left that libraries could not be loaded, which they say in many ways."""
-    from mccgr_cli.memory import LEAST, available
+    from mccgr_cli.system.memory import LEAST, available
 
     return available() < LEAST
 
@@ -171,7 +177,7 @@ def empty_streams() -> None:
 @click.group(cls=MccgrGroup, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="mccgr")
 def main() -> None:
-    """Robust clustering of pictures and other non-negative matrices.
+    """Robust clustering of images and other non-negative matrices.
 
     mccgr factorizes X ~ WH with a correntropy loss, which learns a weight for every feature and so silences
     noisy ones, and with a nearest-neighbour graph, which keeps similar samples together. Its commands are
@@ -179,8 +185,8 @@ def main() -> None:
 
     \b
     Examples:
-      mccgr run pictures/ --k 5 -o out
-      mccgr extract pictures/ -o X.h5 --words 300
+      mccgr run images/ --k 5 -o out
+      mccgr extract images/ -o X.h5 --words 300
       mccgr factorize X.h5 --alpha 100 --k 5
       mccgr factorize X.h5 --k 5 -o - | mccgr cluster - -o - | mccgr evaluate -
       mccgr cluster "$(mccgr factorize X.h5 --k 5)"

@@ -32,8 +32,8 @@ def command(**given: Any) -> None:
       mccgr cluster X.factors.h5 --assign max -o clusters.h5
       mccgr cluster X.h5 --k 5 --normalize sqrt -o baseline.h5
     """
-    from mccgr_cli import stages
     from mccgr_cli.cli.job import Job
+    from mccgr_cli.workflow import stages
 
     job = Job(given, "clusters")
     loaded = job.load(given["source"], ("factors", "clusters", "matrix"))

@@ -14,8 +14,8 @@ from mccgr_cli.cli import options, types
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from mccgr_cli.metrics import Scores
-    from mccgr_cli.readers import Loaded
+    from mccgr_cli.core.metrics import Scores
+    from mccgr_cli.files.readers import Loaded
 
 
 def labels_option(metavar: str, otherwise: str = "") -> Callable[[options.Function], options.Function]:
@@ -32,7 +32,7 @@ def labels_option(metavar: str, otherwise: str = "") -> Callable[[options.Functi
 def true_classes(loaded: Loaded, labels: str | None) -> list[str] | None:
     """The class of every sample: what was given, or what is in the file, if anything."""
     from mccgr_cli.errors import DataError
-    from mccgr_cli.readers import load_labels
+    from mccgr_cli.files.readers import load_labels
 
     count = len(loaded.contents["assignments"])
     truth = load_labels(labels) if labels is not None else loaded.contents.labels_as_text()
@@ -60,9 +60,9 @@ def command(source: str, labels: str | None, style: str) -> None:
       mccgr cluster X.factors.h5 -o - | mccgr evaluate - --format csv
     """
     from mccgr_cli.cli.job import show
+    from mccgr_cli.core.metrics import evaluate
     from mccgr_cli.errors import DataError
-    from mccgr_cli.metrics import evaluate
-    from mccgr_cli.readers import load
+    from mccgr_cli.files.readers import load
 
     loaded = load(source, kinds=("clusters",))
     truth = true_classes(loaded, labels)

@@ -22,8 +22,8 @@ from mccgr_cli.settings import (
 )
 
 if TYPE_CHECKING:
-    from mccgr_cli.experiment import Plan
-    from mccgr_cli.readers import Loaded
+    from mccgr_cli.files.readers import Loaded
+    from mccgr_cli.workflow.experiment import Plan
 
 EVERYTHING = (*METHODS, *BASELINES)
 
@@ -90,12 +90,12 @@ def command(**given: Any) -> None:
       mccgr experiment X.h5 --preset paper --k 2-10 -o paper.h5
       mccgr experiment X.h5 --k 2-10 -o results.h5 --scheduler tcp://host:8786
     """
-    from mccgr_cli import experiment
     from mccgr_cli.cli import keep
     from mccgr_cli.cli.job import Job
-    from mccgr_cli.container import Contents
     from mccgr_cli.errors import DataError, ParameterError
-    from mccgr_cli.journal import Journal
+    from mccgr_cli.files.container import Contents
+    from mccgr_cli.files.journal import Journal
+    from mccgr_cli.workflow import experiment
 
     if given["output"] == "-":
         raise ParameterError("-o -", "an experiment needs a file beside which it can keep what it has done", "name one")
@@ -133,7 +133,7 @@ def command(**given: Any) -> None:
 
 
 def make_plan(given: dict[str, Any]) -> Plan:
-    from mccgr_cli.experiment import Plan
+    from mccgr_cli.workflow.experiment import Plan
 
     swept = {name: given[name] for name in SWEPT}
     for name in ("alpha", "theta"):
@@ -148,7 +148,7 @@ def make_plan(given: dict[str, Any]) -> Plan:
 def identity(given: dict[str, Any], matrix: Loaded) -> str:
     """What must be the same for results to belong together."""
     from mccgr_cli import __version__
-    from mccgr_cli.readers import split_inner
+    from mccgr_cli.files.readers import split_inner
 
     about = {name: value for name, value in given.items() if name not in (*options.MANNERS, "source")}
     of_file = split_inner(given["source"])[1]

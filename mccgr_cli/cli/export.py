@@ -66,9 +66,9 @@ def command(**given: Any) -> None:
         raise ParameterError("FILE", "standard input can be read only once", "name files")
     job = Job(given, stage=None, readable=form in TEXTS)
 
-    from mccgr_cli import exporting
-    from mccgr_cli.container import SCHEMA
-    from mccgr_cli.provenance import lineage
+    from mccgr_cli.files.container import SCHEMA
+    from mccgr_cli.files.provenance import lineage
+    from mccgr_cli.output import export as exporting
 
     added = [kind for kind in ("matrix", "graph") if given[kind] is not None]
     kinds = [kind for kind in SCHEMA if kind not in ("checkpoint", *added)]

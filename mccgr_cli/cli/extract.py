@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from mccgr_cli.cli.job import Job
-    from mccgr_cli.features.codebook import Codebook
-    from mccgr_cli.features.extraction import Counts
-    from mccgr_cli.features.pictures import Collection
+    from mccgr_cli.images.codebook import Codebook
+    from mccgr_cli.images.extract import Counts
+    from mccgr_cli.images.find import Collection
 
 MAX_PIXELS = 100_000_000
 
@@ -79,13 +79,13 @@ description = options.stack(
         metavar="PIXELS",
         default=Description.max_size,
         show_default=True,
-        help="Scale larger pictures down until their longer side is this; 0: never.",
+        help="Scale larger images down until their longer side is this; 0: never.",
     ),
     click.option("--root-sift", is_flag=True, help="Compare descriptors by the square roots of their parts."),
     click.option(
         "--soft",
         is_flag=True,
-        help="Share each descriptor among the words that are near it: helps where pictures have few descriptors.",
+        help="Share each descriptor among the words that are near it: helps where images have few descriptors.",
     ),
 )
 
@@ -104,13 +104,13 @@ learning = options.stack(
         metavar="N",
         default=Learning.sample,
         show_default=True,
-        help="Learn the words from so many descriptors, drawn from all pictures alike.",
+        help="Learn the words from so many descriptors, drawn from all images alike.",
     ),
     click.option(
         "--descriptors-per-image",
         type=types.Whole(min=1, max=10**9),
         metavar="N",
-        help="Draw at most so many from one picture.  [default: any number]",
+        help="Draw at most so many from one image.  [default: any number]",
     ),
 )
 
@@ -123,37 +123,37 @@ learning = options.stack(
     "--codebook",
     type=types.FILE,
     metavar="FILE",
-    help="A matrix that was extracted before: use its words, and describe pictures as it did.",
+    help="A matrix that was extracted before: use its words, and describe images as it did.",
 )
 @click.option("--no-labels", is_flag=True, help="Folders are not categories.")
-@click.option("--strict", is_flag=True, help="Fail if any picture cannot be used.")
-@max_pixels("Skip pictures with more, without decoding them.")
+@click.option("--strict", is_flag=True, help="Fail if any image cannot be used.")
+@max_pixels("Skip images with more, without decoding them.")
 @options.jobs
 @options.scheduler
 @options.seed
 @options.output
 @options.verbosity
 def command(**given: Any) -> None:
-    """Describe pictures by histograms of visual words.
+    """Describe images by histograms of visual words.
 
-    IMAGES is a folder, or one picture, or - for a list of files on standard input, one a line (or between zero
+    IMAGES is a folder, or one image, or - for a list of files on standard input, one a line (or between zero
     bytes, as find -print0 writes them). Each folder in the folder is a category, which becomes a label; a folder
-    of nothing but pictures has none. SIFT descriptors are taken on a regular grid, a sample of them is clustered
-    into words, and each picture becomes a row that counts its words. Pictures that cannot be used are skipped,
+    of nothing but images has none. SIFT descriptors are taken on a regular grid, a sample of them is clustered
+    into words, and each image becomes a row that counts its words. Images that cannot be used are skipped,
     named at the end and in the file.
 
     \b
     Examples:
-      mccgr extract pictures/ -o X.h5 --words 300
-      mccgr extract pictures/ --words 300,1000 --radii 4,8,12,16
-      find pictures -name '*.jpg' -print0 | mccgr extract - -o X.h5
+      mccgr extract images/ -o X.h5 --words 300
+      mccgr extract images/ --words 300,1000 --radii 4,8,12,16
+      find images -name '*.jpg' -print0 | mccgr extract - -o X.h5
       mccgr extract new/ --codebook X.h5 -o new.h5
-      mccgr extract pictures/ -o - | mccgr factorize - --k 5 --normalize sqrt -o factors.h5
+      mccgr extract images/ -o - | mccgr factorize - --k 5 --normalize sqrt -o factors.h5
     """
-    from mccgr_cli import stages
     from mccgr_cli.cli.job import Job
-    from mccgr_cli.features.extraction import count_words, learn_codebooks
-    from mccgr_cli.provenance import Input
+    from mccgr_cli.files.provenance import Input
+    from mccgr_cli.images.extract import count_words, learn_codebooks
+    from mccgr_cli.workflow import stages
 
     known = given["codebook"]
     learning = options.chosen(Learning, given)
@@ -163,18 +163,18 @@ def command(**given: Any) -> None:
     several = known is None and len(learning.words) > 1
     job = Job(given, "words", [str(words) for words in learning.words] if several else [""])
     books = [] if known is None else [stages.read_codebook(job.load(known, ("matrix",)))]
-    collection = find_pictures(given, job)
-    job.spare(picture.path for picture in collection.pictures)
-    pictures, shared = collection.pictures, (given["max_pixels"], given["strict"])
+    collection = find_images(given, job)
+    job.spare(image.path for image in collection.images)
+    images, shared = collection.images, (given["max_pixels"], given["strict"])
     if given["scheduler"] is not None:
-        pictures = [replace(picture, path=os.path.abspath(picture.path)) for picture in pictures]  # noqa: PTH100
-    seen = [picture.path for picture in pictures if os.path.isfile(picture.path)]  # noqa: PTH113
+        images = [replace(image, path=os.path.abspath(image.path)) for image in images]  # noqa: PTH100
+    seen = [image.path for image in images if os.path.isfile(image.path)]  # noqa: PTH113
     sizes = learning.words if known is None else [len(books[0].words)]
-    job.expect(*(4.0 * words * len(pictures) for words in sizes))
-    with job.crew(len(pictures), seen[:1]) as workers, job.reporter.counting("pictures") as on_progress:
+    job.expect(*(4.0 * words * len(images) for words in sizes))
+    with job.crew(len(images), seen[:1]) as workers, job.reporter.counting("images") as on_progress:
         if known is None:
-            books = learn_codebooks(pictures, description, learning, workers, *shared, on_progress)
-        counts = count_words(pictures, books, workers, *shared, on_progress)
+            books = learn_codebooks(images, description, learning, workers, *shared, on_progress)
+        counts = count_words(images, books, workers, *shared, on_progress)
     report(job, collection, counts, books)
     job.inputs.insert(0, Input(given["source"], counts.sha256))
     skipped = [*collection.skipped, *counts.skipped]
@@ -196,55 +196,55 @@ def leave_to_the_codebook(given: dict[str, Any]) -> None:
                 )
             del given[name]
     if given["source"] == given["codebook"] == "-":
-        raise ParameterError("--codebook", "standard input is the list of pictures already", "name a file")
+        raise ParameterError("--codebook", "standard input is the list of images already", "name a file")
 
 
-def find_pictures(given: dict[str, Any], job: Job) -> Collection:
-    from mccgr_cli.features.extraction import unusable
-    from mccgr_cli.features.pictures import Collection, Picture, counted, find, from_list, text_of
-    from mccgr_cli.readers import accessing, require_name
+def find_images(given: dict[str, Any], job: Job) -> Collection:
+    from mccgr_cli.files.readers import accessing, require_name
+    from mccgr_cli.images.extract import unusable
+    from mccgr_cli.images.find import Collection, ImageFile, counted, find, from_list, text_of
 
     source, labelled = given["source"], not given["no_labels"]
     require_name(source)
     with accessing(source):
-        one_picture = source != "-" and Path(source).is_file()
+        one_image = source != "-" and Path(source).is_file()
     if source == "-":
         if sys.stdin is None:
             raise DataError("standard input", "closed", "pipe a list in, or name a folder")
         collection = from_list(sys.stdin.buffer.read(), labelled)
-    elif one_picture:
-        collection = Collection([Picture(source, text_of(source))])
+    elif one_image:
+        collection = Collection([ImageFile(source, text_of(source))])
     else:
         collection = find(source, labelled)
     if collection.skipped and given["strict"]:
         raise unusable(collection.skipped[0])
     for category in collection.empty:
-        job.reporter.note(f"{category}: no pictures in this folder")
+        job.reporter.note(f"{category}: no images in this folder")
     if collection.ignored:
-        job.reporter.note(f"{counted(len(collection.ignored), 'file')} ignored that are not pictures by their names")
+        job.reporter.note(f"{counted(len(collection.ignored), 'file')} ignored that are not images by their names")
     for name in collection.ignored:
         job.reporter.detail(f"ignored {name}")
-    categories = len({picture.label for picture in collection.pictures} - {None})
-    job.reporter.detail(f"found {counted(len(collection.pictures), 'picture')}, {categories} categories")
+    categories = len({image.label for image in collection.images} - {None})
+    job.reporter.detail(f"found {counted(len(collection.images), 'image')}, {categories} categories")
     return collection
 
 
 def report(job: Job, collection: Collection, counts: Counts, books: list[Codebook]) -> None:
-    from mccgr_cli.features.codebook import frequencies
-    from mccgr_cli.features.pictures import counted
+    from mccgr_cli.images.codebook import frequencies
+    from mccgr_cli.images.find import counted
 
     for name, remarks in counts.remarks.items():
         job.reporter.detail(f"{name}: {', '.join(remarks)}")
     converted = Counter(remark for remarks in counts.remarks.values() for remark in remarks)
     for remark, number in sorted(converted.items()):
-        job.reporter.note(f"{counted(number, 'picture')} {remark}")
+        job.reporter.note(f"{counted(number, 'image')} {remark}")
     for one in (*collection.skipped, *counts.skipped):
         job.reporter.note(f"skipped {one.name}: {one.reason}")
-    given, used = ({picture.label for picture in some} for some in (collection.pictures, counts.pictures))
+    given, used = ({image.label for image in some} for some in (collection.images, counts.images))
     for category in sorted(label for label in given - used if label is not None):
-        job.reporter.note(f"{category}: none of its pictures can be used")
-    number = len(counts.pictures)
-    of_all = f"of {len(collection.pictures)} used" if counts.skipped else "used, all of them"
-    job.reporter.note(f"pictures: {number} {of_all}")
+        job.reporter.note(f"{category}: none of its images can be used")
+    number = len(counts.images)
+    of_all = f"of {len(collection.images)} used" if counts.skipped else "used, all of them"
+    job.reporter.note(f"images: {number} {of_all}")
     for X, book in zip(counts.X, books, strict=True):
         job.reporter.note(f"{len(book.words)} words: {frequencies(X)}")

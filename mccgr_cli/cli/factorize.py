@@ -15,9 +15,9 @@ from mccgr_cli.errors import MccgrError, ParameterError
 from mccgr_cli.settings import INITS, SILENCED, GraphSettings, Settings
 
 if TYPE_CHECKING:
-    from mccgr_cli.blocks import BlockSource
+    from mccgr_cli.blocks.protocol import BlockSource
     from mccgr_cli.cli.job import Job
-    from mccgr_cli.solver import Factors
+    from mccgr_cli.core.solver import Factors
 
 
 @click.command(cls=Resumable)
@@ -52,10 +52,10 @@ def command(**given: Any) -> None:
       mccgr factorize large.h5 --k 10 --checkpoint run.h5
       mccgr factorize --resume run.h5
     """
-    from mccgr_cli import stages
     from mccgr_cli.cli.job import Job
-    from mccgr_cli.graph import examine
-    from mccgr_cli.solver import check_solver, uses_graph
+    from mccgr_cli.core.graph import examine
+    from mccgr_cli.core.solver import check_solver, uses_graph
+    from mccgr_cli.workflow import stages
 
     given = options.told_once(given)
     settings, graph_settings = options.chosen(Settings, given), options.chosen(GraphSettings, given)
@@ -103,8 +103,9 @@ def command(**given: Any) -> None:
 
 def tell_what_it_takes(job: Job, X: BlockSource, settings: Settings, graph: GraphSettings | None) -> None:
     """Time and memory, of a run that may be long."""
-    from mccgr_cli.estimate import LONG, estimate, is_worthwhile
-    from mccgr_cli.memory import OWN, in_words
+    from mccgr_cli.system.memory import in_words
+    from mccgr_cli.workflow.estimate import LONG, estimate, is_worthwhile
+    from mccgr_cli.workflow.placement import OWN
 
     if job.given["quiet"] or job.given["scheduler"] is not None or not is_worthwhile(X, settings):
         return
@@ -119,7 +120,7 @@ def tell_what_it_takes(job: Job, X: BlockSource, settings: Settings, graph: Grap
 
 def keeper_of(job: Job) -> Keeper | None:
     """Who keeps the state of the run, if somebody shall."""
-    from mccgr_cli.readers import split_inner
+    from mccgr_cli.files.readers import split_inner
 
     given, source = job.given, split_inner(job.given["source"])[0]
     path = given["checkpoint"] if given["resume"] is None else given["resume"]
@@ -145,7 +146,7 @@ def doubts(graph: dict[str, Any], given: dict[str, Any], used: bool) -> Iterator
 
 
 def describe(factors: Factors, settings: Settings) -> str:
-    from mccgr_cli.solver import shortfall
+    from mccgr_cli.core.solver import shortfall
 
     last = {name: values[-1] for name, values in factors.history.items()}
     parts = [

@@ -30,9 +30,9 @@ def command(**given: Any) -> None:
       mccgr graph X.h5 --weight heat --normalize l2 -o A.h5
       mccgr factorize X.h5 --k 5 --graph "$(mccgr graph X.h5)"
     """
-    from mccgr_cli import stages
     from mccgr_cli.cli.job import Job
-    from mccgr_cli.graph import examine
+    from mccgr_cli.core.graph import examine
+    from mccgr_cli.workflow import stages
 
     settings = options.chosen(GraphSettings, {**given, "graph_features": "plain"})
     job = Job(given, "graph")

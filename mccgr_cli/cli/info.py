@@ -11,11 +11,11 @@ import click
 from mccgr_cli.cli import options
 from mccgr_cli.settings import SILENCED
 
-MOST_NAMES = 10  # of features or pictures that are shown
+MOST_NAMES = 10  # of features or images that are shown
 
 if TYPE_CHECKING:
-    from mccgr_cli.blocks import Partial
-    from mccgr_cli.container import Contents
+    from mccgr_cli.blocks.protocol import Partial
+    from mccgr_cli.files.container import Contents
 
 
 @click.command()
@@ -34,8 +34,8 @@ def command(source: str, transpose: bool, label_key: str | None, style: str) -> 
     """
     from mccgr_cli.cli.job import show
     from mccgr_cli.cli.tables import shape_of
-    from mccgr_cli.container import SCHEMA
-    from mccgr_cli.readers import load
+    from mccgr_cli.files.container import SCHEMA
+    from mccgr_cli.files.readers import load
 
     kinds = tuple(SCHEMA)
     loaded = load(source, kinds=kinds, transpose=transpose, label_key=label_key, stays=lambda size: True)
@@ -56,7 +56,7 @@ def health(contents: Contents) -> dict[str, Any]:
     """What to know before relying on a file."""
     import numpy as np
 
-    from mccgr_cli.graph import examine
+    from mccgr_cli.core.graph import examine
 
     facts: dict[str, Any] = {}
     if "X" in contents:
@@ -66,7 +66,7 @@ def health(contents: Contents) -> dict[str, Any]:
         facts["empty features"] = int(np.count_nonzero(features == 0))
         facts["largest value"] = float(largest.max())
     if "skipped/names" in contents:
-        facts["skipped pictures"] = len(contents["skipped/names"])
+        facts["skipped images"] = len(contents["skipped/names"])
         shown = map(": ".join, zip(contents["skipped/names"], contents["skipped/reasons"], strict=True))
         facts["skipped"] = first_few(list(shown), "; ")
     if "A" in contents:
@@ -106,8 +106,8 @@ def filled(X: Any) -> tuple[Any, Any, Any]:
     """How many values of every sample (n,) and of every feature (d,) are not 0; the largest of every sample (n,)."""
     import numpy as np
 
-    from mccgr_cli.blocks import sweep
-    from mccgr_cli.outofcore import blocks_of
+    from mccgr_cli.blocks.from_file import blocks_of
+    from mccgr_cli.blocks.protocol import sweep
 
     samples, largest = np.empty(X.shape[0], dtype=int), np.empty(X.shape[0])
     (features,) = sweep(blocks_of(X), block_filled, into=(samples, largest))
@@ -115,7 +115,7 @@ def filled(X: Any) -> tuple[Any, Any, Any]:
 
 
 def block_filled(X_b: Any) -> Partial:
-    from mccgr_cli.blocks import Partial
+    from mccgr_cli.blocks.protocol import Partial
 
     there = X_b > 0
     largest = X_b.max(axis=1)

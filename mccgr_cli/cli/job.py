@@ -14,22 +14,24 @@ from typing import TYPE_CHECKING, Any
 import click
 import numpy as np
 
-from mccgr_cli.blocks import BlockSource, Matrix, Size, size_of
+from mccgr_cli.blocks.from_file import blocks_of
+from mccgr_cli.blocks.in_memory import size_of
+from mccgr_cli.blocks.protocol import BlockSource, Matrix, Size
 from mccgr_cli.cli import options, stand
 from mccgr_cli.cli.progress import Reporter
 from mccgr_cli.cli.retyping import BEFORE_WRITING, COMMAND_LINE
 from mccgr_cli.cli.tables import shape_of
-from mccgr_cli.container import Contents, encode
 from mccgr_cli.errors import OutputError, ParameterError
-from mccgr_cli.interrupts import postponed_interrupts
-from mccgr_cli.memory import USABLE, Room, available, in_words, require_least
-from mccgr_cli.outofcore import blocks_of
-from mccgr_cli.provenance import Input, record
-from mccgr_cli.readers import FORMATS, HDF5_SUFFIXES, Loaded, accessing, load, split_inner
+from mccgr_cli.files.atomic_write import Claim, check_destination, check_space, write_files, write_stream, writing
+from mccgr_cli.files.container import Contents, encode
+from mccgr_cli.files.lazy_matrix import Stays, StoredMatrix
+from mccgr_cli.files.provenance import Input, record
+from mccgr_cli.files.readers import FORMATS, HDF5_SUFFIXES, Loaded, accessing, load, split_inner
 from mccgr_cli.settings import GraphSettings, Settings
-from mccgr_cli.storage import Claim, check_destination, check_space, write_files, write_stream, writing
-from mccgr_cli.stored import Stays, StoredMatrix
-from mccgr_cli.workers import Crew, Workers
+from mccgr_cli.system.memory import available, in_words, require_least
+from mccgr_cli.system.processes import Crew, Workers
+from mccgr_cli.system.signals import postponed_interrupts
+from mccgr_cli.workflow.placement import USABLE, Room
 
 if TYPE_CHECKING:
     from mccgr_cli.distributed.connection import Cluster
@@ -110,7 +112,7 @@ class Job:
     @contextmanager
     def samples(self, settings: Settings | None, graph: GraphSettings | None) -> Iterator[tuple[Loaded, BlockSource]]:
         """The matrix that is factorized, or whose graph is built, or both, wherever it fits; and what comes with it."""
-        from mccgr_cli import stages
+        from mccgr_cli.workflow import stages
 
         with self.cluster() as cluster:  # before anything is read, which may take long
             room, dtype = self.room(settings, graph), self.given["dtype"]
@@ -168,7 +170,7 @@ class Job:
                 with Workers(min(self.given["jobs"], items)) as workers:
                     yield workers
                 return
-            from mccgr_cli.distributed.workers import ClusterWorkers
+            from mccgr_cli.distributed.processes import ClusterWorkers
 
             cluster.require_files(files)
             yield ClusterWorkers(cluster)

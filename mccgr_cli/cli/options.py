@@ -59,7 +59,7 @@ def matrix_input(metavar: str) -> Callable[[Function], Function]:
 
 
 def all_cores_if_none(ctx: click.Context, param: click.Parameter, value: int | None) -> int:
-    from mccgr_cli.workers import usable_cores
+    from mccgr_cli.system.processes import usable_cores
 
     return usable_cores() if value is None else value
 

@@ -52,7 +52,7 @@ class Only(click.ParamType):  # type: ignore[type-arg]
     "--shape",
     type=types.Extent(types.Whole(min=1)),
     metavar="HEIGHTxWIDTH",
-    help="Of the pictures in a basis, in pixels.  [default: square, if the number of features is]",
+    help="Of the images in a basis, in pixels.  [default: square, if the number of features is]",
 )
 @click.option(
     "--order",
@@ -82,7 +82,7 @@ def command(**given: Any) -> None:
 
     Of a file made by factorize (or cluster): convergence, the objective after every iteration, which several FILEs
     show beside each other; weights of the features, with the names of the lightest; basis, the components as
-    pictures; embedding, the samples in the plane of the first two principal components of W, by class and cluster.
+    images; embedding, the samples in the plane of the first two principal components of W, by class and cluster.
     Of a file made by experiment: scores, accuracy and NMI by the number of clusters; sweep, the same by the
     parameter that was varied; iterations, how soon runs settled. Bands are 95 % confidence intervals of the mean.
     Of a file made by rank: criteria, by the number of components, with the one that is recommended.
@@ -108,7 +108,7 @@ def command(**given: Any) -> None:
     form = options.chosen_format(given["output"], given["form"], FIGURE_FORMATS)
     loaded = [job.load(source, ("factors", "clusters", "results", "ranks")) for source in sources]
     with needing_matplotlib():
-        from mccgr_cli import plots
+        from mccgr_cli.output import plots
     loaded = [plots.select(one, given["only"]) for one in loaded]
     figure = plots.choose(given["figure"], loaded)
     refuse_unused(figure, form)

@@ -19,9 +19,9 @@ from mccgr_cli.errors import one_line
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from mccgr_cli.experiment import Plan
-    from mccgr_cli.neighbours import Search
-    from mccgr_cli.solver import Step
+    from mccgr_cli.core.neighbours import Search
+    from mccgr_cli.core.solver import Step
+    from mccgr_cli.workflow.experiment import Plan
 
 LINE_EVERY = 5.0  # seconds between plain lines
 FRAME_EVERY = 0.1  # seconds between frames on a terminal

@@ -14,8 +14,8 @@ from mccgr_cli.cli import computing, options, types
 from mccgr_cli.settings import NORMALIZATION, GraphSettings, Settings
 
 if TYPE_CHECKING:
-    from mccgr_cli.ranking import Ranking
-    from mccgr_cli.readers import Loaded
+    from mccgr_cli.files.readers import Loaded
+    from mccgr_cli.workflow.ranking import Ranking
 
 HEADINGS = {
     "k": "k",
@@ -97,9 +97,9 @@ def command(**given: Any) -> None:
       mccgr rank X.h5 --k 2-15 -o ranks.h5 && mccgr plot ranks.h5 -o ranks.svg
       mccgr factorize X.h5 --k "$(mccgr rank X.h5 --k 2-15 --format k)"
     """
-    from mccgr_cli import ranking, stages
+    from mccgr_cli.blocks.rows import normalize
     from mccgr_cli.cli.job import Job, show
-    from mccgr_cli.normalize import normalize
+    from mccgr_cli.workflow import ranking, stages
 
     given = options.told_once(given)
     plan = make_plan(given)
@@ -128,7 +128,7 @@ def command(**given: Any) -> None:
 
 
 def make_plan(given: dict[str, Any]) -> Any:
-    from mccgr_cli.ranking import Plan
+    from mccgr_cli.workflow.ranking import Plan
 
     settings = options.chosen(Settings, {**given, "k": 1})
     plan = {name: given[name] for name in ("ks", "runs", "share", "seed")}

@@ -13,8 +13,8 @@ from mccgr_cli.errors import DataError, ParameterError
 
 if TYPE_CHECKING:
     from mccgr_cli.cli.job import Job
-    from mccgr_cli.features.thumbnails import Thumbnail
-    from mccgr_cli.report.findings import Findings
+    from mccgr_cli.images.thumbnails import Thumbnail
+    from mccgr_cli.output.report.findings import Findings
 
 MOST_FAULTS = 10  # that are told one by one
 
@@ -27,7 +27,7 @@ appearance = options.stack(
         metavar="PIXELS",
         default=128,
         show_default=True,
-        help="The longer side of a picture in the page, at most.",
+        help="The longer side of an image in the page, at most.",
     ),
     click.option(
         "--show",
@@ -46,19 +46,19 @@ appearance = options.stack(
     "--images",
     type=types.FILE,
     metavar="FOLDER",
-    help="Show the pictures that were clustered: the folder that 'mccgr extract' was given, or, if that was a list, "
-    "the one that its names start from.  [default: no pictures]",
+    help="Show the images that were clustered: the folder that 'mccgr extract' was given, or, if that was a list, "
+    "the one that its names start from.  [default: no images]",
 )
 @labels_option("CLUSTERS", "without them, there are no scores")
 @appearance
-@max_pixels("Leave out pictures with more, without decoding them.")
+@max_pixels("Leave out images with more, without decoding them.")
 @options.jobs
 @options.output
 @options.verbosity
 def command(**given: Any) -> None:
     """Show what a clustering found, as one HTML page.
 
-    The page has the scores, if there are labels; a map of the samples; for each cluster its pictures (or names), the
+    The page has the scores, if there are labels; a map of the samples; for each cluster its images (or names), the
     most typical first and the least certain last, and the features that set it apart; the course of the objective;
     the weights of the features; the graph's health; and every command that led to CLUSTERS, which is a file made by
     cluster, or - for standard input. It is one file that loads nothing from elsewhere, for a browser or paper. The
@@ -66,14 +66,14 @@ def command(**given: Any) -> None:
 
     \b
     Examples:
-      mccgr report X.factors.clusters.h5 --images pictures/
-      mccgr report X.factors.clusters.h5 --images pictures/ -o report.html --title "Textures"
+      mccgr report X.factors.clusters.h5 --images images/
+      mccgr report X.factors.clusters.h5 --images images/ -o report.html --title "Textures"
       mccgr report clusters.h5 --labels classes.txt -o report.html
       mccgr cluster X.factors.h5 -o - | mccgr report - -o report.html
     """
-    from mccgr_cli import report
     from mccgr_cli.cli.job import Job, derived_path
-    from mccgr_cli.features.pictures import SUFFIXES
+    from mccgr_cli.images.find import SUFFIXES
+    from mccgr_cli.output import report
 
     job = Job(given, stage=None)
     if job.announce:
@@ -82,35 +82,35 @@ def command(**given: Any) -> None:
         raise ParameterError("--labels", "standard input is the clusters already", "name a file")
     loaded = job.load(given["source"], ("clusters",))
     findings = report.find(loaded, true_classes(loaded, given["labels"]), given["show"])
-    pictures = None
+    images = None
     if given["images"] is not None:
-        pictures = thumbnails(job, findings)
+        images = thumbnails(job, findings)
     elif str(loaded.contents.datasets.get("sample_names", [""])[0]).lower().endswith(SUFFIXES):
-        job.reporter.note("samples have names of pictures; --images FOLDER shows them")
+        job.reporter.note("samples have names of images; --images FOLDER shows them")
     shown = len(findings.order)
     if shown < findings.samples:
         job.reporter.note(f"{shown} of {findings.samples} samples are shown; --show N shows more")
-    job.deliver(report.render(findings, pictures, given["title"]))
+    job.deliver(report.render(findings, images, given["title"]))
 
 
 def thumbnails(job: Job, findings: Findings) -> dict[int, Any]:
     """Of every sample on the page, by its number."""
-    from mccgr_cli.features.pictures import counted
-    from mccgr_cli.features.thumbnails import LOST, Thumbnail, locate, make_thumbnail
+    from mccgr_cli.images.find import counted
+    from mccgr_cli.images.thumbnails import LOST, Thumbnail, locate, make_thumbnail
 
     given, contents, order = job.given, findings.contents, findings.order.tolist()
     names = contents.datasets.get("sample_names")
     if names is None:
-        remedy = "leave --images out, or name clusters of pictures from mccgr extract"
-        raise DataError(findings.given.name, "holds no names of samples to find pictures by", remedy)
+        remedy = "leave --images out, or name clusters of images from mccgr extract"
+        raise DataError(findings.given.name, "holds no names of samples to find images by", remedy)
     paths = locate(given["images"], [names[i] for i in order])
     if not any(paths):
-        what = f"none of the {counted(len(paths), 'picture')} named in {findings.given.name} is there"
+        what = f"none of the {counted(len(paths), 'image')} named in {findings.given.name} is there"
         raise ParameterError("--images", f"{given['images']}: {what}", "name the folder that extract was given")
     job.spare(path for path in paths if path is not None)
     made: list[Thumbnail] = []
     shared = (given["thumbnail"], given["max_pixels"])
-    with job.crew(len(paths)) as workers, job.reporter.counting("pictures") as on_progress:
+    with job.crew(len(paths)) as workers, job.reporter.counting("images") as on_progress:
         for one in workers.map(make_thumbnail, paths, shared, Thumbnail(fault=LOST)):
             made.append(one)
             on_progress("reading", len(made), len(paths))
@@ -118,5 +118,5 @@ def thumbnails(job: Job, findings: Findings) -> dict[int, Any]:
     for number, (name, fault) in enumerate(faults):
         (job.reporter.note if number < MOST_FAULTS else job.reporter.detail)(f"not shown: {name}: {fault}")
     shown = f"{len(made) - len(faults)} of {len(made)} shown" if faults else f"{len(made)} shown, all of them"
-    job.reporter.note(f"pictures: {shown}")
+    job.reporter.note(f"images: {shown}")
     return dict(zip(order, made, strict=True))

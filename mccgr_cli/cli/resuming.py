@@ -22,12 +22,12 @@ from mccgr_cli.errors import DataError, MccgrError, OutputError, ParameterError
 if TYPE_CHECKING:
     from scipy import sparse
 
-    from mccgr_cli.blocks import BlockSource
-    from mccgr_cli.checkpoints import Checkpoint, Run
+    from mccgr_cli.blocks.protocol import BlockSource
     from mccgr_cli.cli.job import Job
-    from mccgr_cli.readers import Loaded
+    from mccgr_cli.core.solver import OnPause, Progress
+    from mccgr_cli.files.readers import Loaded
     from mccgr_cli.settings import Settings
-    from mccgr_cli.solver import OnPause, Progress
+    from mccgr_cli.workflow.checkpoints import Checkpoint, Run
 
 LOADED = "mccgr.checkpoint"  # in the context: what it goes on from
 
@@ -42,8 +42,8 @@ class Resumable(Retypable):
         return self._with_what_was_kept(ctx, typed) if "resume" in typed else typed
 
     def _with_what_was_kept(self, ctx: click.Context, typed: Typed) -> Typed:
-        from mccgr_cli.checkpoints import damaged, read_run
-        from mccgr_cli.readers import load
+        from mccgr_cli.files.readers import load
+        from mccgr_cli.workflow.checkpoints import damaged, read_run
 
         for parameter in self.params:
             if parameter.name in typed and parameter.name not in MANNERS:
@@ -66,7 +66,7 @@ class Keeper:
     """Keeps the state of a run in a file, when that is due and when a signal asks the run to end."""
 
     def __init__(self, job: Job, path: Path, every: float, restarted: Loaded | None) -> None:
-        from mccgr_cli.storage import writing
+        from mccgr_cli.files.atomic_write import writing
 
         self.job, self.path, self.every = job, path, every
         self.due = time.monotonic() + every
@@ -87,7 +87,7 @@ class Keeper:
             self.tell("")
 
     def _read(self) -> Loaded:
-        from mccgr_cli.readers import load
+        from mccgr_cli.files.readers import load
 
         try:
             return load(str(self.path), kinds=("checkpoint",))
@@ -97,9 +97,9 @@ class Keeper:
 
     def take_up(self, settings: Settings, X: BlockSource) -> Checkpoint | None:
         """Where the run was, if it is there already; from now on an interrupt leaves that."""
-        from mccgr_cli.checkpoints import Checkpoint, damaged, read_progress, read_run
-        from mccgr_cli.solver import uses_graph
-        from mccgr_cli.stages import check_graph
+        from mccgr_cli.core.solver import uses_graph
+        from mccgr_cli.workflow.checkpoints import Checkpoint, damaged, read_progress, read_run
+        from mccgr_cli.workflow.stages import check_graph
 
         found, anew = self.found, self.job.given["overwrite"] and not self.resumes
         if found is None:
@@ -135,7 +135,7 @@ class Keeper:
             raise DataError(matrix.name, what, "bring that back, or run it anew")
 
     def run(self) -> Run:
-        from mccgr_cli.checkpoints import Run
+        from mccgr_cli.workflow.checkpoints import Run
 
         typed = click.get_current_context().meta[TYPED]
         lasting = {name: value for name, value in typed.items() if name not in MANNERS or name == "output"}
@@ -144,8 +144,8 @@ class Keeper:
     @contextmanager
     def watching(self, A: sparse.csr_array[Any] | None) -> Iterator[OnPause]:
         """A function for the solver to call between iterations. Signals wait for it, and end the run there."""
-        from mccgr_cli.checkpoints import damaged
-        from mccgr_cli.interrupts import noted_interrupts
+        from mccgr_cli.system.signals import noted_interrupts
+        from mccgr_cli.workflow.checkpoints import damaged
 
         with noted_interrupts() as noted:
 
@@ -182,10 +182,10 @@ class Keeper:
 
     def write(self, told: Callable[[], Progress], A: sparse.csr_array[Any] | None) -> None:
         """That it cannot be kept is no reason to end the run."""
-        from mccgr_cli.checkpoints import Checkpoint, checkpoint_contents
-        from mccgr_cli.container import encode
-        from mccgr_cli.interrupts import postponed_interrupts
-        from mccgr_cli.storage import write_files
+        from mccgr_cli.files.atomic_write import write_files
+        from mccgr_cli.files.container import encode
+        from mccgr_cli.system.signals import postponed_interrupts
+        from mccgr_cli.workflow.checkpoints import Checkpoint, checkpoint_contents
 
         progress = told()
         contents = checkpoint_contents(Checkpoint(self.run(), progress, A))
@@ -216,7 +216,7 @@ class Keeper:
 
     def done(self) -> None:
         """The result is out: there is nothing left to go on with."""
-        from mccgr_cli.storage import remove
+        from mccgr_cli.files.atomic_write import remove
 
         remove(self.path.resolve())
 

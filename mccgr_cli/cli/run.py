@@ -20,10 +20,10 @@ from mccgr_cli.settings import CLUSTER_RESTARTS, Description
 
 if TYPE_CHECKING:
     from mccgr_cli.cli.progress import Staging
-    from mccgr_cli.features.pictures import Picture
-    from mccgr_cli.manifest import Manifest
+    from mccgr_cli.files.run_manifest import Manifest
+    from mccgr_cli.images.find import ImageFile
 
-OF_PICTURES = (
+OF_IMAGES = (
     *("words", "sample", "descriptors_per_image", "codebook", "no_labels", "strict", "max_pixels", "thumbnail"),
     *(field.name for field in fields(Description)),
 )
@@ -51,11 +51,11 @@ class Stage:
 @extract.learning
 @extract.description
 @click.option(
-    "--codebook", type=types.FILE, metavar="FILE", help="Describe pictures as in this matrix, and with its words."
+    "--codebook", type=types.FILE, metavar="FILE", help="Describe images as in this matrix, and with its words."
 )
 @click.option("--no-labels", is_flag=True, help="Folders are not categories.")
-@click.option("--strict", is_flag=True, help="Fail if any picture cannot be used.")
-@extract.max_pixels("Leave out pictures with more, without decoding them.")
+@click.option("--strict", is_flag=True, help="Fail if any image cannot be used.")
+@extract.max_pixels("Leave out images with more, without decoding them.")
 @computing.assignment
 @computing.kmeans_restarts("--cluster-restarts", CLUSTER_RESTARTS)
 @labels_option("SOURCE", "without them, there are no scores")
@@ -73,19 +73,19 @@ class Stage:
 )
 @options.verbosity
 def command(**given: Any) -> None:
-    """Go all the way: from pictures or a matrix to clusters and a page that shows them.
+    """Go all the way: from images or a matrix to clusters and a page that shows them.
 
-    SOURCE is a folder of pictures as extract takes it, or a matrix as factorize takes it. FOLDER gets what each stage
-    makes: matrix.h5 (of pictures), factors.h5, clusters.h5, clusters.csv and report.html; the scores are printed if
+    SOURCE is a folder of images as extract takes it, or a matrix as factorize takes it. FOLDER gets what each stage
+    makes: matrix.h5 (of images), factors.h5, clusters.h5, clusters.csv and report.html; the scores are printed if
     there are labels. Run again, only what depends on something that has changed is done again, and a run that was
-    killed goes on where it was. Options are those of the stages. Pictures that are smaller than usual get a finer grid
+    killed goes on where it was. Options are those of the stages. Images that are smaller than usual get a finer grid
     of patches, unless --step or --radii is given.
 
     \b
     Examples:
-      mccgr run pictures/ --k 5 -o out
+      mccgr run images/ --k 5 -o out
       mccgr run counts.h5ad --k 8 --label-key cell_type -o out
-      mccgr run pictures/ --k 5 --words 1000 --preset paper -o out
+      mccgr run images/ --k 5 --words 1000 --preset paper -o out
     """
     from mccgr_cli.cli import expect_more, keep
     from mccgr_cli.cli.progress import Reporter
@@ -95,16 +95,16 @@ def command(**given: Any) -> None:
     typed: Typed = click.get_current_context().meta[TYPED]
     options.told_once(given)
     check(given)
-    pictures = pictures_of(given["source"], typed)
-    grid = grid_for(pictures, typed, given) if pictures is not None else {}
-    if pictures is not None and given["k"] > len(pictures):
-        what = f"{given['k']} components are more than {len(pictures)} pictures have room for"
-        raise ParameterError("--k", what, f"give at most {len(pictures)}")
-    stages = list(plan(typed, grid, folder, pictures is not None, given["source"]))
+    images = images_of(given["source"], typed)
+    grid = grid_for(images, typed, given) if images is not None else {}
+    if images is not None and given["k"] > len(images):
+        what = f"{given['k']} components are more than {len(images)} images have room for"
+        raise ParameterError("--k", what, f"give at most {len(images)}")
+    stages = list(plan(typed, grid, folder, images is not None, given["source"]))
     manifest = claim(folder, stages, given["source"], given["overwrite"])
     if grid:
-        reporter.note(f"the pictures are small: --step {grid['step']} --radii {grid['radii']}")
-    key = fingerprint_of(given["source"], pictures)
+        reporter.note(f"the images are small: --step {grid['step']} --radii {grid['radii']}")
+    key = fingerprint_of(given["source"], images)
     with reporter.staging([stage.command for stage in stages]) as staging:
         for number, stage in enumerate(stages, 1):
             keep(f"what is done is kept in {folder}; the same command goes on")
@@ -117,7 +117,7 @@ def command(**given: Any) -> None:
 
 def check(given: dict[str, Any]) -> None:
     """Refuse at once what a stage would refuse late, or would do otherwise than a run needs it."""
-    from mccgr_cli.readers import accessing, load_labels, split_inner
+    from mccgr_cli.files.readers import accessing, load_labels, split_inner
 
     if not given["output"]:
         raise ParameterError("-o", "no folder name", "the command that should give it may have failed")
@@ -143,27 +143,27 @@ def inputs_of(command: click.Command, given: Mapping[str, Any]) -> list[click.Pa
     return [one for one in of_files if given.get(str(one.name)) is not None]
 
 
-def pictures_of(source: str, typed: Typed) -> list[Picture] | None:
+def images_of(source: str, typed: Typed) -> list[ImageFile] | None:
     """Those in the folder, or None if it is a matrix."""
-    from mccgr_cli.features.pictures import find
-    from mccgr_cli.readers import accessing
+    from mccgr_cli.files.readers import accessing
+    from mccgr_cli.images.find import find
 
     with accessing(source):
         is_folder = Path(source).is_dir()
-    unused = OF_MATRICES if is_folder else OF_PICTURES
+    unused = OF_MATRICES if is_folder else OF_IMAGES
     for parameter in click.get_current_context().command.params:
         if parameter.name in unused and parameter.name in typed:
-            what = f"{source} is {'a folder of pictures' if is_folder else 'a matrix'}"
+            what = f"{source} is {'a folder of images' if is_folder else 'a matrix'}"
             raise ParameterError(parameter.opts[-1], what, "leave it out")
-    return find(source, "no_labels" not in typed).pictures if is_folder else None
+    return find(source, "no_labels" not in typed).images if is_folder else None
 
 
-def plan(typed: Typed, grid: Typed, folder: Path, of_pictures: bool, source: str) -> Iterator[Stage]:
+def plan(typed: Typed, grid: Typed, folder: Path, of_images: bool, source: str) -> Iterator[Stage]:
     """The stages in their order, each with those of the options that concern it."""
     everything = {name: value for name, value in typed.items() if name not in ("source", "output", "overwrite")}
     manners = some_of(typed, "quiet", "verbose")
     shown: Typed = {}
-    if of_pictures:
+    if of_images:
         yield Stage("extract", "matrix.h5", {**grid, **everything}, source)
         source, shown = str(folder / "matrix.h5"), {"images": source}
     unfinished: Typed = {"checkpoint": str(folder / "factors.part.h5")}
@@ -181,23 +181,23 @@ def some_of(typed: Typed, *names: str) -> Typed:
     return {name: typed[name] for name in names if name in typed}
 
 
-def grid_for(pictures: Sequence[Picture], typed: Typed, given: dict[str, Any]) -> Typed:
-    """The grid of patches that suits the pictures, if it is not the usual one and nobody has decided it."""
-    from mccgr_cli.features.grid import suited
+def grid_for(images: Sequence[ImageFile], typed: Typed, given: dict[str, Any]) -> Typed:
+    """The grid of patches that suits the images, if it is not the usual one and nobody has decided it."""
+    from mccgr_cli.images.grid import suited
 
     usual = options.chosen(Description, given)
     if {"step", "radii", "codebook"} & typed.keys() or usual.detector != Description.detector:
         return {}
-    chosen = suited(pictures, usual, given["max_pixels"])
+    chosen = suited(images, usual, given["max_pixels"])
     return {} if chosen == usual else {"step": str(chosen.step), "radii": extract.listed(chosen.radii)}
 
 
 def claim(folder: Path, stages: Sequence[Stage], source: str, overwrite: bool) -> Manifest:
     """Keep other runs from the folder until this one ends, and refuse to replace what no run of this source made."""
-    from mccgr_cli.interrupts import postponed_interrupts
-    from mccgr_cli.manifest import NAME, Manifest, foreign
-    from mccgr_cli.readers import split_inner
-    from mccgr_cli.storage import Claim, writing
+    from mccgr_cli.files.atomic_write import Claim, writing
+    from mccgr_cli.files.readers import split_inner
+    from mccgr_cli.files.run_manifest import NAME, Manifest, foreign
+    from mccgr_cli.system.signals import postponed_interrupts
 
     with writing(str(folder)):
         if os.path.lexists(folder) and not folder.is_dir():
@@ -220,29 +220,29 @@ def claim(folder: Path, stages: Sequence[Stage], source: str, overwrite: bool) -
     return manifest
 
 
-def fingerprint_of(source: str, pictures: list[Picture] | None) -> str:
+def fingerprint_of(source: str, images: list[ImageFile] | None) -> str:
     """The hash of all that is in the source."""
-    from mccgr_cli.features.decoding import Unusable, fingerprint
-    from mccgr_cli.manifest import checksum_of, key_of
-    from mccgr_cli.readers import accessing, split_inner
+    from mccgr_cli.files.readers import accessing, split_inner
+    from mccgr_cli.files.run_manifest import checksum_of, key_of
+    from mccgr_cli.images.decode import Unusable, fingerprint
 
-    if pictures is None:
+    if images is None:
         path, inner = split_inner(source)
         with accessing(source):
             return key_of(checksum_of(Path(path)), Path(path).name, inner)  # whose ending tells how to read it
     contents = []
-    for picture in pictures:
+    for image in images:
         try:
-            contents.append([picture.name, picture.label, fingerprint(picture.path)])
+            contents.append([image.name, image.label, fingerprint(image.path)])
         except Unusable as fault:
-            contents.append([picture.name, picture.label, str(fault)])
+            contents.append([image.name, image.label, str(fault)])
     return key_of(contents)
 
 
 def contents_of(command: click.Command, typed: Typed) -> dict[str, str]:
     """The checksums of the files that were named."""
-    from mccgr_cli.manifest import checksum_of
-    from mccgr_cli.readers import accessing, split_inner
+    from mccgr_cli.files.readers import accessing, split_inner
+    from mccgr_cli.files.run_manifest import checksum_of
 
     found = {}
     for parameter in inputs_of(command, typed):
@@ -257,7 +257,7 @@ def contents_of(command: click.Command, typed: Typed) -> dict[str, str]:
 def follow(stage: Stage, before: str, manifest: Manifest, folder: Path, staging: Staging) -> str:
     """Do a stage, unless it is done; its key, on which those that come after it depend."""
     from mccgr_cli.cli import keep
-    from mccgr_cli.manifest import key_of
+    from mccgr_cli.files.run_manifest import key_of
 
     called = command_of(stage)
     names = [str(one.name) for one in called.params if one.name not in options.MANNERS]
@@ -301,7 +301,7 @@ def call(stage: Stage, output: Path | None = None) -> None:
 
 
 def labels_are_known(folder: Path, given: str | None) -> bool:
-    from mccgr_cli.readers import load
+    from mccgr_cli.files.readers import load
 
     if given is not None:
         return True

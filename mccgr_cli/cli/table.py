@@ -13,7 +13,7 @@ from mccgr_cli.cli import options, types
 from mccgr_cli.settings import SCORES
 
 if TYPE_CHECKING:
-    from mccgr_cli.comparison import Comparison
+    from mccgr_cli.workflow.comparison import Comparison
 
 
 @click.command()
@@ -47,8 +47,8 @@ def command(source: str, scores: tuple[str, ...], against: str | None, style: st
       mccgr table results.h5 --against grnmf --format csv
     """
     from mccgr_cli.cli.job import show
-    from mccgr_cli.comparison import compare, reference_among
-    from mccgr_cli.readers import load
+    from mccgr_cli.files.readers import load
+    from mccgr_cli.workflow.comparison import compare, reference_among
 
     loaded = load(source, kinds=("results",))
     tables = [compare(loaded.contents.datasets, score, loaded.name) for score in scores]

@@ -27,8 +27,8 @@ def command(**given: Any) -> None:
       mccgr transform X.factors.h5 new.h5 -o W.h5
       mccgr transform X.factors.h5 new.h5 -o - | mccgr cluster - --assign max -o new.clusters.h5
     """
-    from mccgr_cli import stages
     from mccgr_cli.cli.job import Job
+    from mccgr_cli.workflow import stages
 
     job = Job(given, "coefficients")
     factors = job.load(given["factors"], ("factors", "clusters"))

@@ -20,27 +20,16 @@ from urllib.parse import urlsplit
 
 import numpy as np
 
-from mccgr_cli.blocks import (
-    Array,
-    Matrix,
-    MemoryBlocks,
-    Partial,
-    add_up,
-    chunks,
-    cut,
-    merged,
-    row_slices,
-    row_view,
-    size_of,
-    threads_for_blocks,
-)
+from mccgr_cli.blocks.from_file import FileBlocks
+from mccgr_cli.blocks.in_memory import MemoryBlocks, cut, row_slices, row_view, size_of
+from mccgr_cli.blocks.protocol import Array, Matrix, Partial, add_up, chunks, merged
+from mccgr_cli.blocks.threads import threads_for_blocks
 from mccgr_cli.distributed.connection import CHECK_SECONDS, LOSSES, SENDING_LOSSES, WORKER_SECONDS, Cluster
-from mccgr_cli.distributed.lending import Address, Lender, LentArray, borrowed
+from mccgr_cli.distributed.shared_arrays import Address, Lender, LentArray, borrowed
 from mccgr_cli.errors import DataError, MccgrError
-from mccgr_cli.memory import available
-from mccgr_cli.outofcore import FileBlocks
-from mccgr_cli.stored import StoredMatrix
-from mccgr_cli.workers import outcome
+from mccgr_cli.files.lazy_matrix import StoredMatrix
+from mccgr_cli.system.memory import available
+from mccgr_cli.system.processes import outcome
 
 if TYPE_CHECKING:
     from distributed import Client

@@ -9,8 +9,8 @@ import signal
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from mccgr_cli.interrupts import INTERRUPTS, postponed_interrupts
-from mccgr_cli.workers import cannot_start, interrupts_kept_from_children, usable_cores
+from mccgr_cli.system.processes import cannot_start, interrupts_kept_from_children, usable_cores
+from mccgr_cli.system.signals import INTERRUPTS, postponed_interrupts
 
 if TYPE_CHECKING:
     from distributed import LocalCluster

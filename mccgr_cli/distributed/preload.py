@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from mccgr_cli.workers import silence_libraries
+from mccgr_cli.system.processes import silence_libraries
 
 
 def dask_setup(worker: Any) -> None:

@@ -47,7 +47,7 @@ class Corpus:
         """The seeds that a command line asks for."""
         asked = {word.partition("::")[0] for word in arguments}
         asked |= {"matrix.h5"} if "--resume" in arguments else set()
-        folders = {"pictures"} if "extract" in arguments else set()
+        folders = {"images"} if "extract" in arguments else set()
         return {
             name: seed.data
             for name, seed in self.seeds.items()
@@ -72,10 +72,8 @@ def make_case(seed: int, number: int, corpus: Corpus) -> Case:
     if base.format in HDF5 and base.name in arguments and rng.random() < 0.1:
         arguments = ["-" if word == base.name else word for word in arguments]
         stdin = data
-    elif base.kind == "picture" and base.name in arguments and rng.random() < 0.3:
+    elif base.kind == "image" and base.name in arguments and rng.random() < 0.3:
         arguments = ["-" if word == base.name else word for word in arguments]
-        stdin = one_of(rng, (b"\n", b"\0", b"\r\n")).join(
-            [base.name.encode(), b"pictures/b/1.bmp", b"pictures/a/1.png"]
-        )
+        stdin = one_of(rng, (b"\n", b"\0", b"\r\n")).join([base.name.encode(), b"images/b/1.bmp", b"images/a/1.png"])
     files = {**corpus.companions(arguments), base.name: data}
     return Case(arguments, files, stdin, f"{base.kind} {base.format}", mutation, number)

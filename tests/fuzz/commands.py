@@ -79,16 +79,16 @@ TEMPLATES: dict[str, tuple[tuple[str, ...], ...]] = {
     ),
     "labels": (("evaluate", "clusters.h5", "--labels", "{}"), ("info", "{}")),
     "codebook": (
-        ("extract", "pictures", "--codebook", "{}", "--jobs", "0"),
+        ("extract", "images", "--codebook", "{}", "--jobs", "0"),
         ("info", "{}"),
         ("factorize", "{}", "--k", "2", "--iterations", "5"),
     ),
-    "picture": (
-        ("extract", "pictures", *EXTRACT),
+    "image": (
+        ("extract", "images", *EXTRACT),
         ("extract", "{}", *EXTRACT),
         ("extract", "{}", *EXTRACT, "--detector", "keypoints"),
-        ("extract", "pictures", "--codebook", "codebook.h5", "--jobs", "0"),
-        ("extract", "pictures", *EXTRACT, "--strict"),
+        ("extract", "images", "--codebook", "codebook.h5", "--jobs", "0"),
+        ("extract", "images", *EXTRACT, "--strict"),
     ),
     "checkpoint": (
         ("info", "{}"),
@@ -140,7 +140,7 @@ LARGE = (
     "10MB",
 )
 NAMES = (
-    *("-", "--", "::", "::X", ".", "/dev/null", "/dev/full", "/dev/stdin", "/proc/self/mem", "missing.h5", "pictures"),
+    *("-", "--", "::", "::X", ".", "/dev/null", "/dev/full", "/dev/stdin", "/proc/self/mem", "missing.h5", "images"),
     *("matrix.h5", "matrix.h5::", "matrix.h5::X", "matrix.h5::/", "matrix.h5::..", "matrix.h5::X/X", "plain.h5::deep"),
     *("factors.h5::W", "results.h5", "graph.h5", "nowhere/out.h5", "x" * 300, "out.svg", "out.h5", "a::b::c"),
 )

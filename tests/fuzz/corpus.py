@@ -24,8 +24,8 @@ from scipy import sparse
 
 from mccgr_cli.cli import main
 from mccgr_cli.cli.resuming import Keeper
-from mccgr_cli.container import Contents, encode
-from mccgr_cli.journal import Journal, checksum
+from mccgr_cli.files.container import Contents, encode
+from mccgr_cli.files.journal import Journal, checksum
 
 N, D, K = 12, 8, 3
 _rng = np.random.default_rng(0)
@@ -35,7 +35,7 @@ S = np.where(X > 0.6, X, 0.0)
 SAMPLES = [f"s{i}" for i in range(N)]
 FEATURES = [f"f{j}" for j in range(D)]
 
-PICTURES = ("a/1.png", "a/2.jpg", "a/3.gif", "a/4.jp2", "b/1.bmp", "b/2.ppm", "b/3.tiff", "b/4.webp")
+IMAGES = ("a/1.png", "a/2.jpg", "a/3.gif", "a/4.jp2", "b/1.bmp", "b/2.ppm", "b/3.tiff", "b/4.webp")
 EXTRACT = ("--words", "3", "--radii", "2,3", "--step", "4", "--sample", "60", "--jobs", "0")
 EXPERIMENT = (
     "--k",
@@ -74,7 +74,7 @@ def make_corpus(folder: Path) -> dict[str, Seed]:
     before = Path.cwd()
     os.chdir(folder)
     try:
-        seeds = [*foreign_matrices(), *label_files(), *pictures(), *made_by_commands()]
+        seeds = [*foreign_matrices(), *label_files(), *images(), *made_by_commands()]
     finally:
         os.chdir(before)
     return {seed.name: seed for seed in seeds}
@@ -213,7 +213,7 @@ def write_h5ad(file: io.BytesIO, matrix: Any) -> None:
         new["obs/nullable/values"], new["obs/nullable/mask"] = LABELS, np.zeros(N, bool)
 
 
-# Labels and pictures
+# Labels and images
 
 
 def label_files() -> Iterator[Seed]:
@@ -224,13 +224,13 @@ def label_files() -> Iterator[Seed]:
     yield saved("classes.mat", lambda file: scipy.io.savemat(file, {"gnd": LABELS}), "labels")
 
 
-def pictures() -> Iterator[Seed]:
+def images() -> Iterator[Seed]:
     rng = np.random.default_rng(1)
-    for name in (f"pictures/{picture}" for picture in PICTURES):
+    for name in (f"images/{image}" for image in IMAGES):
         values = np.kron(rng.integers(0, 256, (6, 6, 3)), np.ones((4, 4, 1))).astype("u1")
         Path(name).parent.mkdir(parents=True, exist_ok=True)
         Image.fromarray(values if name.endswith(("png", "jpg", "ppm", "webp")) else values[..., 0]).save(name)
-        yield Seed(name, Path(name).read_bytes(), "picture")
+        yield Seed(name, Path(name).read_bytes(), "image")
 
 
 # Files of our own
@@ -243,7 +243,7 @@ def made_by_commands() -> Iterator[Seed]:
     Path("matrix.h5").write_bytes(encode(Contents("matrix", {"X": X, **names})))
     Path("csr.h5").write_bytes(encode(Contents("matrix", {"X": sparse.csr_array(S), "labels": LABELS})))
     for folder in ("a", "b"):
-        Path("pictures", folder, "broken.png").write_bytes(b"")
+        Path("images", folder, "broken.png").write_bytes(b"")
     factorize = ("factorize", "matrix.h5", "--k", str(K), "--iterations", "5")
     commands: dict[str, tuple[str, ...]] = {
         "graph.h5": ("graph", "matrix.h5", "--neighbors", "2"),
@@ -252,7 +252,7 @@ def made_by_commands() -> Iterator[Seed]:
         "coefficients.h5": ("transform", "factors.h5", "csr.h5"),
         "clusters.h5": ("cluster", "factors.h5", "--restarts", "1"),
         "baseline.h5": ("cluster", "matrix.h5", "--k", str(K), "--restarts", "1"),
-        "codebook.h5": ("extract", "pictures", *EXTRACT),
+        "codebook.h5": ("extract", "images", *EXTRACT),
         "results.h5": ("experiment", "matrix.h5", *EXPERIMENT),
     }
     for name, command in commands.items():

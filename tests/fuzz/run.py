@@ -23,8 +23,8 @@ import h5py
 import numpy as np
 
 from mccgr_cli.__main__ import run
-from mccgr_cli.container import SCHEMA
-from mccgr_cli.readers import load
+from mccgr_cli.files.container import SCHEMA
+from mccgr_cli.files.readers import load
 
 from .arrays import UNPICKLED
 from .cases import Case

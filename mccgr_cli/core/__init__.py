@@ -1,0 +1,6 @@
+"""The numerical method: X ~ WH with a loss, a neighbour graph and an update.
+
+Begin with ``solver``: start, iterate, stop. ``methods`` has the losses and updates, ``starts`` the starting points,
+``graph`` and ``neighbours`` the neighbour graph, ``kmeans`` and ``metrics`` the clusters and their scores.
+May import: ``blocks``, ``system``, ``settings`` and ``errors``. Knows no file and prints nothing.
+"""

@@ -1,0 +1,90 @@
+"""How well clusters agree with classes. All of it follows from the contingency table."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from mccgr_cli.blocks.protocol import Array
+
+
+@dataclass(frozen=True)
+class Scores:
+    """Agreement of clusters with classes, and the table it was worked out from."""
+
+    accuracy: float  # share of samples in the cluster matched with their class
+    nmi: float  # mutual information over the larger of the two entropies, as in the paper
+    ari: float  # Rand index adjusted for chance
+    purity: float  # share of samples in the majority class of their cluster
+    confusion: Array  # (classes, clusters)
+    classes: list[str]
+    clusters: list[int]  # first those matched with a class, in the order of the classes
+    matches: list[str]  # the class that each of these first clusters was matched with
+
+
+def evaluate(labels: Sequence[object], assignments: Array) -> Scores:
+    """Compare clusters with the true labels; there may be more or fewer of the one than of the other."""
+    from scipy.optimize import linear_sum_assignment  # slow to import
+
+    class_names = sorted({str(label) for label in labels}, key=numbers_first)
+    codes = {name: code for code, name in enumerate(class_names)}
+    classes = np.array([codes[str(label)] for label in labels])
+    cluster_ids, clusters = np.unique(assignments, return_inverse=True)
+    table = np.zeros((len(class_names), len(cluster_ids)), dtype=np.int64)
+    np.add.at(table, (classes, clusters), 1)
+
+    rows, columns = linear_sum_assignment(table, maximize=True)  # Kuhn-Munkres
+    matched = int(table[rows, columns].sum())
+    order = np.concatenate([columns, np.setdiff1d(np.arange(len(cluster_ids)), columns)])
+    table = table[:, order]
+    n = len(classes)
+    return Scores(
+        accuracy=matched / n,
+        nmi=normalized_mutual_information(table),
+        ari=adjusted_rand_index(table),
+        purity=float(table.max(axis=0).sum()) / n,
+        confusion=table,
+        classes=class_names,
+        clusters=[int(cluster_ids[column]) for column in order],
+        matches=[class_names[row] for row in rows],
+    )
+
+
+def numbers_first(name: str) -> tuple[bool, float, str]:
+    """Sorts numbers as numbers, and before words."""
+    try:
+        number = float(name)
+    except ValueError:
+        number = math.nan
+    return (True, 0.0, name) if math.isnan(number) else (False, number, name)  # NaN has no place among numbers
+
+
+def normalized_mutual_information(table: Array) -> float:
+    """MI / max(H(classes), H(clusters)); 1 when both are a single group."""
+    joint = table / table.sum()
+    by_class, by_cluster = joint.sum(axis=1), joint.sum(axis=0)
+    largest = max(entropy(by_class), entropy(by_cluster))
+    if largest == 0:
+        return 1.0
+    information = entropy(by_class) + entropy(by_cluster) - entropy(joint)
+    return float(min(max(information / largest, 0.0), 1.0))
+
+
+def entropy(shares: Array) -> float:
+    positive = shares[shares > 0]
+    return float(-(positive * np.log(positive)).sum()) + 0.0
+
+
+def adjusted_rand_index(table: Array) -> float:
+    """(index - expected) / (maximum - expected) over pairs of samples (Hubert and Arabie 1985)."""
+
+    def pairs(counts: Array) -> int:
+        return sum(count * (count - 1) // 2 for count in counts.ravel().tolist())
+
+    together, by_class, by_cluster = pairs(table), pairs(table.sum(axis=1)), pairs(table.sum(axis=0))
+    expected = by_class * by_cluster / max(pairs(table.sum(keepdims=True)), 1)
+    largest = (by_class + by_cluster) / 2
+    return 1.0 if largest == expected else float((together - expected) / (largest - expected))

@@ -1,0 +1,317 @@
+"""The HDF5 container, version 1: what a file of each kind holds, and how it is read, checked and written.
+
+``docs/FORMAT.md`` is the specification in prose; ``SCHEMA`` is the same in code.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import h5py
+import numpy as np
+from scipy import sparse
+
+from mccgr_cli.blocks.protocol import Array
+from mccgr_cli.errors import DataError
+from mccgr_cli.files.lazy_matrix import Stays, as_float, check_dtype, read_matrix, resolve, values_of
+from mccgr_cli.settings import HISTORY, SCORES
+
+FORMAT = "mccgr"
+VERSION = 1
+ROOT_ATTRIBUTES = ("format", "version", "kind", "provenance")
+LONGEST_LIST = 1000  # in an attribute
+LONGEST_PROVENANCE = 1 << 24  # characters
+DEEPEST_PROVENANCE = 200  # of the parts of a step, with its inputs and theirs
+
+
+@dataclass(frozen=True)
+class Field:
+    """One dataset: its dimensions by letter (equal letters must be equal lengths) and its type."""
+
+    dims: str
+    type: str  # "real", "whole", "text" or "matrix" (real; dense or CSR)
+    required: bool = False
+    within: tuple[float, float] | None = None  # the least and the largest value, and finite
+
+
+NON_NEGATIVE = (0.0, np.inf)
+ROUNDING = 1e-9  # beyond its bounds that a value may be
+NAMES = {
+    "labels": Field("n", "whole"),
+    "label_names": Field("c", "text"),
+    "sample_names": Field("n", "text"),
+    "feature_names": Field("d", "text"),
+}
+FACTORS = {
+    "W": Field("nk", "real", required=True, within=NON_NEGATIVE),
+    "H": Field("kd", "real", required=True, within=NON_NEGATIVE),
+    "rho": Field("d", "real", required=True, within=NON_NEGATIVE),
+    **{f"history/{name}": Field("t", "real", required=True) for name in HISTORY},
+}
+# What comes with a matrix that was made from images: its visual words, and what was left out.
+EXTRACTED = {
+    "codebook": Field("dv", "real"),
+    "skipped/names": Field("s", "text"),
+    "skipped/reasons": Field("s", "text"),
+}
+# One entry for every factorization (or k-means) of an experiment.
+RESULTS = {
+    **{name: Field("r", "text", required=True) for name in ("method", "normalize", "weight")},
+    **{
+        name: Field("r", "whole", required=True)
+        for name in ("k", "run", "neighbors", "iterations", "settled", "converged")
+    },
+    **{name: Field("r", "real", required=True) for name in ("alpha", "strength", "theta", "keep", "seconds")},
+    **{name: Field("r", "real", required=True, within=(-1.0 if name == "ari" else 0.0, 1.0)) for name in SCORES},
+}
+# One entry for every number of components that was tried; NaN where a criterion says nothing.
+RANKS = {
+    **{name: Field("r", "whole", required=True) for name in ("k", "runs")},
+    **{
+        name: Field("r", "real", required=True)
+        for name in ("reproducibility", "reproducibility_error", "agreement", "cophenetic", "dispersion")
+    },
+    **{name: Field("r", "real", required=True) for name in ("heldout", "heldout_error", "silhouette")},
+}
+# The state of a solver between two iterations: what a method has beside W and H, and the best of earlier starts.
+FINITE = (-1e300, 1e300)
+BASIS = Field("kd", "real", within=FINITE)
+BY_SAMPLE = Field("nk", "real", within=FINITE)
+SQUARE = Field("kk", "real", within=FINITE)
+CHECKPOINT = {
+    "W": FACTORS["W"],
+    "H": FACTORS["H"],
+    "errors": Field("d", "real", within=NON_NEGATIVE),
+    "P": BASIS,
+    "G": SQUARE,
+    "pulled": BASIS,
+    "lengths": Field("k", "real", within=NON_NEGATIVE),
+    "numerator": BY_SAMPLE,
+    "weighted": BASIS,
+    "previous/W": BY_SAMPLE,
+    "previous/H": BASIS,
+    "previous/P": BASIS,
+    "previous/G": SQUARE,
+    **{f"history/{name}": FACTORS[f"history/{name}"] for name in HISTORY},
+    **{f"best/{name}": replace(FACTORS[name], required=False) for name in ("W", "H", "rho")},
+    **{f"best/history/{name}": Field("b", "real") for name in HISTORY},
+    "A": Field("nn", "matrix", within=NON_NEGATIVE),
+}
+SCHEMA: Mapping[str, Mapping[str, Field]] = {
+    "matrix": {"X": Field("nd", "matrix", required=True), **NAMES, **EXTRACTED},
+    "graph": {"A": Field("nn", "matrix", required=True, within=NON_NEGATIVE), "sample_names": NAMES["sample_names"]},
+    "factors": {**FACTORS, **NAMES},
+    "clusters": {
+        "assignments": Field("n", "whole", required=True),
+        # the factors that were clustered travel along, when it was factors that were clustered
+        **{name: replace(field, required=False) for name, field in FACTORS.items()},
+        **NAMES,
+    },
+    "results": RESULTS,
+    "ranks": RANKS,
+    "checkpoint": CHECKPOINT,
+}
+
+
+# Datasets that come together or not at all.
+TOGETHER = (
+    tuple(FACTORS),
+    tuple(name for name in EXTRACTED if name.startswith("skipped/")),
+    tuple(name for name in CHECKPOINT if name.startswith("previous/")),
+    tuple(name for name in CHECKPOINT if name.startswith("best/")),
+)
+
+
+@dataclass(frozen=True)
+class Contents:
+    """What a file holds: its kind, its datasets by path, its root attributes and how it came to be."""
+
+    kind: str
+    datasets: dict[str, Any]
+    attributes: dict[str, Any] = field(default_factory=dict)
+    provenance: dict[str, Any] = field(default_factory=dict)
+
+    def __getitem__(self, name: str) -> Any:
+        return self.datasets[name]
+
+    def __contains__(self, name: str) -> bool:
+        return name in self.datasets
+
+    def names(self) -> dict[str, Any]:
+        """Labels and names, which every stage carries on."""
+        return {name: self.datasets[name] for name in NAMES if name in self.datasets}
+
+    def labels_as_text(self) -> list[str] | None:
+        """The label of every sample as the user knows it."""
+        if "labels" not in self:
+            return None
+        if "label_names" not in self:
+            return [str(code) for code in self["labels"]]
+        return [self["label_names"][code] for code in self["labels"]]
+
+
+# Reading
+
+
+def is_container(file: h5py.File) -> bool:
+    return bool(file.attrs.get("format") == FORMAT)
+
+
+def read(file: h5py.File, where: str, stays: Stays | None = None) -> Contents:
+    """Read a whole file of ours, but for an X that ``stays`` in it, and check it against the schema of its kind."""
+    kind, version = file.attrs.get("kind"), file.attrs.get("version")
+    if not isinstance(version, (int, np.integer)) or version < 1:
+        raise DataError(where, f"its format version is {version!r}, not a number", "the file is damaged")
+    if version > VERSION:
+        raise DataError(where, f"format version {version} is newer than this mccgr reads", "update mccgr")
+    if not isinstance(kind, str) or kind not in SCHEMA:
+        raise DataError(where, f"unknown kind of file {kind!r}", f"mccgr reads {', '.join(SCHEMA)}")
+    datasets = {}
+    for name, spec in SCHEMA[kind].items():
+        node = resolve(file, name, where)
+        if node is not None:
+            datasets[name] = _read_field(node, name, spec, where, stays)
+        elif spec.required:
+            raise DataError(where, f"a {kind} file without /{name}", "make it again")
+    _check_lengths(kind, datasets, where)
+    for names in TOGETHER:
+        there = [name for name in names if name in datasets]
+        missing = [name for name in names if name in SCHEMA[kind] and name not in datasets]
+        if there and missing:
+            raise DataError(where, f"/{there[0]} without /{missing[0]}", "make it again")
+    return Contents(kind, datasets, _read_attributes(file), _read_provenance(file))
+
+
+def _read_attributes(file: h5py.File) -> dict[str, Any]:
+    """Text, numbers, and short lists of these; nothing else is ours, nor could be written again."""
+    found = {}
+    for name in file.attrs:
+        value = file.attrs[name] if name not in ROOT_ATTRIBUTES else None
+        if isinstance(value, (np.generic, np.ndarray)) and value.size <= LONGEST_LIST:
+            value = value.tolist()
+        parts = value if isinstance(value, list) else [value]
+        if all(isinstance(part, (str, bool, int, float)) for part in parts) and is_text(name, *parts):
+            found[name] = value
+    return found
+
+
+def is_text(*parts: Any) -> bool:
+    """Whether all that is text among them can be written: bytes that are no UTF-8 come as what has no code."""
+    try:
+        for part in parts:
+            if isinstance(part, str):
+                part.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def read_text(node: h5py.Dataset, name: str, where: str) -> list[str]:
+    if h5py.check_string_dtype(node.dtype) is None or node.ndim != 1:
+        raise DataError(where, f"/{name} is not a list of names", "the file is damaged")
+    return [str(text) for text in values_of(node, where)]
+
+
+def _read_field(node: h5py.Dataset | h5py.Group, name: str, spec: Field, where: str, stays: Stays | None = None) -> Any:
+    if spec.type == "matrix" and spec.within is None:
+        return read_matrix(node, name, where, stays)
+    if spec.type == "matrix":
+        matrix = as_float(read_matrix(node, name, where))
+        _check_bounds(matrix.data if sparse.issparse(matrix) else matrix, spec.within or NON_NEGATIVE, name, where)
+        return matrix
+    if not isinstance(node, h5py.Dataset) or node.ndim != len(spec.dims):
+        raise DataError(where, f"/{name} is not a dataset of {len(spec.dims)} dimensions", "make it again")
+    if spec.type == "text":
+        return read_text(node, name, where)
+    check_dtype(node, name, spec.type, where)
+    values = np.asarray(values_of(node, where))
+    if spec.type == "real":
+        values = as_float(values)
+    if spec.within is not None:
+        _check_bounds(values, spec.within, name, where)
+    return values
+
+
+def _check_bounds(values: Array, within: tuple[float, float], name: str, where: str) -> None:
+    least, largest = within
+    open_ended = largest == np.inf
+    slack = 0.0 if open_ended else ROUNDING
+    if values.size and not (float(values.min()) >= least - slack and float(values.max()) < largest + slack):  # or NaN
+        what = "negative or non-finite values" if open_ended else f"values that are not from {least:g} to {largest:g}"
+        raise DataError(where, f"{what} in /{name}", "make it again")
+
+
+def _check_lengths(kind: str, datasets: Mapping[str, Any], where: str) -> None:
+    seen: dict[str, tuple[int, str]] = {}
+    for name, value in datasets.items():
+        lengths = value.shape if hasattr(value, "shape") else (len(value),)
+        for letter, length in zip(SCHEMA[kind][name].dims, lengths, strict=True):
+            known, first = seen.setdefault(letter, (length, name))
+            if length == 0 and letter != "c":
+                raise DataError(where, f"/{name} is empty", "make it again")
+            if known != length:
+                what = f"/{name} has {length} entries where /{first} has {known}"
+                raise DataError(where, what, "the file is damaged or was put together wrongly")
+    if "labels" in datasets and "label_names" in datasets:
+        codes = datasets["labels"]
+        if len(codes) and (codes.min() < 0 or codes.max() >= len(datasets["label_names"])):
+            raise DataError(where, "/labels points outside /label_names", "the file is damaged")
+
+
+def _read_provenance(file: h5py.File) -> dict[str, Any]:
+    """Provenance is for people: a damaged one does not stop the work."""
+    with contextlib.suppress(ValueError, TypeError, RecursionError):
+        text = file.attrs.get("provenance", "{}")
+        value = json.loads(text) if len(text) <= LONGEST_PROVENANCE else None
+        if isinstance(value, dict) and is_shallow(value):
+            return value
+    return {}
+
+
+def is_shallow(value: Any) -> bool:
+    """Whether what holds it can still be written: that goes down one call for each level."""
+    level: list[Any] = [value]
+    for _ in range(DEEPEST_PROVENANCE):
+        inner = [one.values() if isinstance(one, dict) else one for one in level if isinstance(one, (dict, list))]
+        level = [one for some in inner for one in some]
+        if not level:
+            return True
+    return False
+
+
+# Writing
+
+
+def encode(contents: Contents) -> bytes:
+    """The file as bytes. Made in memory: HDF5 can neither write to a pipe nor fail cleanly on a full disk."""
+    buffer = io.BytesIO()
+    with h5py.File(buffer, "w") as file:
+        file.attrs["format"] = FORMAT
+        file.attrs["version"] = VERSION
+        file.attrs["kind"] = contents.kind
+        file.attrs["provenance"] = json.dumps(contents.provenance, sort_keys=True)
+        for name, value in contents.attributes.items():
+            file.attrs[name] = value
+        for name, spec in SCHEMA[contents.kind].items():
+            if name in contents:
+                _write_field(file, name, spec, contents[name])
+    return buffer.getvalue()
+
+
+def _write_field(file: h5py.File, name: str, spec: Field, value: Any) -> None:
+    if spec.type == "text":
+        texts = [str(text).replace("\0", "\N{REPLACEMENT CHARACTER}") for text in value]  # HDF5 ends a text at 0
+        file.create_dataset(name, data=texts, dtype=h5py.string_dtype())
+    elif sparse.issparse(value):
+        group = file.create_group(name)
+        group.attrs["shape"] = value.shape
+        group.attrs["encoding-type"] = "csr_matrix"
+        for part in ("data", "indices", "indptr"):
+            group.create_dataset(part, data=getattr(value, part))
+    else:
+        file.create_dataset(name, data=value)

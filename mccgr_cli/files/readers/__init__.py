@@ -1,0 +1,225 @@
+"""From whatever the user names to a checked matrix: a file of ours, a foreign one, or standard input.
+
+Each format has a reader that hands over what it found (:mod:`mccgr_cli.files.readers.arrays`,
+:mod:`mccgr_cli.files.readers.text`, :mod:`mccgr_cli.files.readers.hdf5`). Types, labels and values are
+checked in :mod:`mccgr_cli.files.readers.checks`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from mccgr_cli.errors import DataError
+from mccgr_cli.files.container import Contents
+from mccgr_cli.files.lazy_matrix import Stays
+from mccgr_cli.files.readers import arrays, hdf5, matlab, text
+from mccgr_cli.files.readers.arrays import Found
+from mccgr_cli.files.readers.checks import code_labels, finish_matrix
+from mccgr_cli.files.readers.heaps import HeapFinder, check_heaps
+
+HASH_BYTES = 1 << 20
+
+
+@dataclass(frozen=True)
+class Loaded:
+    contents: Contents
+    name: str  # what the user typed
+    sha256: str  # of the file's bytes
+
+
+@dataclass(frozen=True)
+class Format:
+    """How a file that is not HDF5 gives up its matrix and its labels."""
+
+    matrix: Callable[[Path, str | None, str | None, str], Found]
+    labels: Callable[[Path, str | None, str], Any]
+
+
+TABLE = Format(text.read_table, text.read_table_labels)
+MATRIX_MARKET = Format(text.read_mtx, text.refuse_mtx_labels)
+FORMATS = {
+    ".mat": Format(matlab.read_mat, matlab.read_mat_labels),
+    ".npy": Format(arrays.read_npy, arrays.read_npy_labels),
+    ".npz": Format(arrays.read_npz, arrays.read_npz_labels),
+    ".mtx": MATRIX_MARKET,
+    ".mtx.gz": MATRIX_MARKET,
+    ".csv": TABLE,
+    ".tsv": TABLE,
+    ".csv.gz": TABLE,
+    ".tsv.gz": TABLE,
+}
+HDF5_SUFFIXES = (".h5", ".hdf5", ".h5ad")
+
+# kind of file: how it is called, and where one comes from
+KINDS = {
+    "matrix": ("a matrix", "mccgr extract or your own data"),
+    "graph": ("a graph", "mccgr graph"),
+    "factors": ("factors", "mccgr factorize"),
+    "clusters": ("clusters", "mccgr cluster"),
+    "results": ("the results of an experiment", "mccgr experiment"),
+    "ranks": ("the criteria for a number of components", "mccgr rank"),
+    "checkpoint": ("the state of a run", "mccgr factorize --checkpoint"),
+}
+
+
+def load(
+    source: str,
+    *,
+    kinds: Sequence[str] = ("matrix",),
+    transpose: bool = False,
+    label_key: str | None = None,
+    stays: Stays | None = None,
+) -> Loaded:
+    """Read ``PATH``, ``PATH::INNER`` or ``-``, and check it: what comes out is fit to compute with.
+
+    A matrix that ``stays`` in its file becomes a :class:`StoredMatrix`, if it is stored by rows.
+    """
+    with opened(source) as file:
+        contents = read_contents(file, label_key, stays)
+    if contents.kind not in kinds:
+        raise wrong_kind(contents.kind, kinds, file.name)
+    if contents.kind == "matrix":
+        contents = replace(contents, datasets=finish_matrix(contents.datasets, transpose, file.name))
+    elif transpose:
+        what = f"holds {KINDS[contents.kind][0]}, not a matrix"
+        raise DataError(file.name, what, "leave out --transpose")
+    return Loaded(contents, file.name, file.sha256)
+
+
+def load_labels(source: str) -> list[str]:
+    """The label of every sample, from ``PATH`` or ``PATH::INNER``."""
+    with opened(source) as file:
+        if file.is_hdf5:
+            stored = hdf5.read_hdf5_labels(file.handle, file.inner, file.name, file.suffix == ".mat")
+        else:
+            path = foreign_path(file)
+            read = FORMATS[file.suffix].labels if file.suffix in FORMATS else text.read_label_lines
+            stored = read(path, file.inner, file.name)
+    codes, names = code_labels(stored, file.name)
+    return [names[code] for code in codes]
+
+
+def read_contents(file: Source, label_key: str | None, stays: Stays | None = None) -> Contents:
+    if file.is_hdf5:
+        matlab = file.suffix == ".mat"
+        found = hdf5.read_hdf5(file.handle, file.inner, label_key, file.name, matlab, stays)
+        return found if isinstance(found, Contents) else Contents("matrix", found)
+    path = foreign_path(file)
+    if file.suffix not in FORMATS:
+        what = f"unknown format {file.suffix}" if file.suffix else "a name without a suffix, and not HDF5"
+        of_images = "; images are for 'mccgr extract' and 'mccgr run', by their folder"
+        raise DataError(file.name, what, f"mccgr reads {', '.join((*HDF5_SUFFIXES, *FORMATS))}{of_images}")
+    found = FORMATS[file.suffix].matrix(path, file.inner, label_key, file.name)
+    return Contents("matrix", found)
+
+
+def wrong_kind(kind: str, kinds: Sequence[str], where: str) -> DataError:
+    wanted, origins = zip(*(KINDS[kind] for kind in kinds), strict=True)
+    what = f"holds {KINDS[kind][0]} where {' or '.join(wanted)} should be"
+    return DataError(where, what, f"such a file comes from {' or '.join(origins)}")
+
+
+# From what the user typed to a file
+
+
+@dataclass(frozen=True)
+class Source:
+    """A file whose bytes have been seen once."""
+
+    name: str  # for messages
+    handle: Path | BinaryIO  # BinaryIO for what came down a pipe
+    inner: str | None
+    suffix: str
+    sha256: str
+    is_hdf5: bool
+
+
+@contextmanager
+def opened(typed: str) -> Iterator[Source]:
+    location, inner = split_inner(typed)
+    path = Path(location)
+    piped = location == "-"
+    if piped and sys.stdin is None:
+        raise DataError("standard input", "closed", "pipe something in, or name a file")
+    name = "standard input" if piped else typed
+    with ExitStack() as stack, ExitStack() as first_look:
+        handle: Path | BinaryIO = path
+        with accessing(name):
+            if path.is_char_device():
+                raise DataError(name, "a device", "name a file")
+            if piped or path.is_fifo():  # HDF5 must seek, and a pipe cannot
+                stream = sys.stdin.buffer if piped else first_look.enter_context(path.open("rb"))
+                file: BinaryIO = stack.enter_context(tempfile.TemporaryFile())
+                handle = file
+                digest, heaps = look_through(stream, file)
+            else:
+                file = first_look.enter_context(path.open("rb"))
+                digest, heaps = look_through(file)
+            if file.seek(0, 2) == 0:
+                remedy = "the command before the pipe may have failed" if handle is file else "make it again"
+                raise DataError(name, "empty" if handle is file else "empty file", remedy)
+            has_signature = hdf5.is_hdf5(file)
+            if has_signature:
+                check_heaps(file, heaps, name)
+        first_look.close()
+        yield Source(name, handle, inner, suffix_of(path), digest, has_signature)
+
+
+def split_inner(typed: str) -> tuple[str, str | None]:
+    """``PATH::INNER`` into its parts, unless a file is really called so."""
+    require_name(typed)
+    location, separator, inner = typed.rpartition("::")
+    with accessing(typed):
+        return (typed, None) if not separator or Path(typed).exists() else (location, inner or None)
+
+
+def require_name(typed: str) -> None:
+    if not typed:
+        raise DataError("''", "no file name", "the command that should give it may have failed")
+
+
+@contextmanager
+def accessing(name: str) -> Iterator[None]:
+    """What the system says about a file, in our words."""
+    try:
+        yield
+    except FileNotFoundError:
+        raise DataError(name, "no such file", "check its name and folder") from None
+    except IsADirectoryError:
+        raise DataError(name, "is a folder", "name a file in it; a folder of images is for 'mccgr extract'") from None
+    except PermissionError:
+        raise DataError(name, "permission denied", "ask its owner for leave to read it") from None
+    except OSError as fault:
+        raise DataError(name, f"cannot be read: {(fault.strerror or str(fault)).lower()}") from None
+
+
+def look_through(stream: BinaryIO, copy: BinaryIO | None = None) -> tuple[str, list[int]]:
+    """The SHA-256 of a stream, and where HDF5 may have heaps in it; copied on the way if it cannot be read twice."""
+    digest, heaps = hashlib.sha256(), HeapFinder()
+    while chunk := stream.read(HASH_BYTES):
+        digest.update(chunk)
+        heaps.pass_by(chunk)
+        if copy is not None:
+            copy.write(chunk)
+    return digest.hexdigest(), heaps.places
+
+
+def suffix_of(path: Path) -> str:
+    parts = path.suffixes[-2:] if path.suffix.lower() == ".gz" else [path.suffix]
+    return "".join(parts).lower()
+
+
+def foreign_path(file: Source) -> Path:
+    """The path of a file that is not HDF5 and was not to be."""
+    if not isinstance(file.handle, Path):
+        raise DataError(file.name, "not HDF5", "only HDF5 comes down a pipe: give other files by name")
+    if file.suffix in HDF5_SUFFIXES:
+        raise DataError(file.name, "not an HDF5 file", "it may be damaged, or another format by that name")
+    return file.handle

@@ -1,0 +1,267 @@
+"""Files of named arrays: which one is the matrix, which one the labels; and .npy and .npz.
+
+A reader here hands over what it found as it was stored (:data:`Found`); :mod:`mccgr_cli.files.readers` checks it.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+import warnings
+import zipfile
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import IO, Any, Protocol, TypeAlias
+
+import numpy as np
+from scipy import sparse
+
+from mccgr_cli.blocks.protocol import Array
+from mccgr_cli.errors import DataError, MccgrError
+from mccgr_cli.files.lazy_matrix import compressed_matrix
+from mccgr_cli.system.memory import require
+
+# "X", and where the file has them "labels" (not yet coded), "sample_names" and "feature_names"
+Found: TypeAlias = dict[str, Any]
+
+MATRIX_NAMES = ("X", "fea", "arr_0")  # arr_0: what numpy.savez calls an array without a name
+LABEL_NAMES = ("Y", "gnd", "labels")
+SHOWN_NAMES = 10
+
+SPARSE_PARTS = frozenset(("format", "shape", "data", "indices", "indptr", "row", "col", "_is_array"))
+
+
+class Variables(Protocol):
+    """The named arrays of a file, none of them read before it is asked for."""
+
+    @property
+    def where(self) -> str: ...
+
+    def names(self) -> list[str]: ...
+
+    def shape(self, name: str) -> tuple[int, ...] | None:
+        """The shape of a numeric array or sparse matrix; None for anything else."""
+        ...
+
+    def matrix(self, name: str) -> Any: ...
+
+    def labels(self, name: str) -> Any:
+        """Numbers or text, one a sample, in whatever shape they are stored."""
+        ...
+
+
+def read_variables(variables: Variables, inner: str | None, label_key: str | None) -> Found:
+    """The matrix called ``inner`` and labels called ``label_key``, or those whose names give them away."""
+    matrix_name = inner or choose_matrix(variables)
+    found: Found = {"X": variables.matrix(matrix_name)}
+    label_name = label_key or guess_labels(variables, but=matrix_name)
+    if label_name:
+        found["labels"] = variables.labels(label_name)
+    # a matrix that was named may be one of several in the file: then labels of another length are not its own
+    if label_name and inner and not label_key and np.size(found["labels"]) not in found["X"].shape:
+        del found["labels"]
+    return found
+
+
+def read_label_variable(variables: Variables, name: str | None) -> Any:
+    chosen = name or guess_labels(variables)
+    if chosen is None:
+        what = f"no labels called {', '.join(LABEL_NAMES)}"
+        raise DataError(variables.where, what, f"name them with FILE::NAME; it has {shown(variables.names())}")
+    return variables.labels(chosen)
+
+
+def choose_matrix(variables: Variables) -> str:
+    for wanted in MATRIX_NAMES:
+        if name := same_name(wanted, variables.names()):
+            return name
+    shapes = {name: variables.shape(name) for name in variables.names() if not is_label_name(name)}
+    matrices = {name: shape for name, shape in shapes.items() if shape is not None and len(shape) == 2}
+    # MATLAB has no vectors, only matrices of one row or column: they count if there is nothing else
+    choice = [name for name, shape in matrices.items() if min(shape) > 1] or list(matrices)
+    if len(choice) == 1:
+        return choice[0]
+    if choice:
+        raise DataError(variables.where, f"several matrices ({shown(choice)})", "name one with FILE::NAME")
+    what = f"no matrix of numbers in it (X, fea or any other), only {shown(variables.names())}"
+    raise DataError(variables.where, what, "name one with FILE::NAME if it lies deeper")
+
+
+def guess_labels(variables: Variables, but: str | None = None) -> str | None:
+    for wanted in LABEL_NAMES:
+        name = same_name(wanted, variables.names())
+        if name and name != but:
+            shape = variables.shape(name)
+            if shape is None or len(shape) < 2 or 1 in shape:  # a real matrix called Y is a second view
+                return name
+    return None
+
+
+def same_name(wanted: str, names: list[str]) -> str | None:
+    """The name spelt so or, failing that, in another case."""
+    if wanted in names:
+        return wanted
+    return next((name for name in names if name.lower() == wanted.lower()), None)
+
+
+def is_label_name(name: str) -> bool:
+    return name.lower() in {wanted.lower() for wanted in LABEL_NAMES}
+
+
+def shown(names: list[str]) -> str:
+    rest = ", ..." if len(names) > SHOWN_NAMES else ""
+    return (", ".join(names[:SHOWN_NAMES]) or "nothing") + rest
+
+
+def missing(variables: Variables, name: str) -> DataError:
+    return DataError(variables.where, f"nothing called {name!r} in it", f"it has {shown(variables.names())}")
+
+
+@dataclass(frozen=True)
+class ListedVariables:
+    """Variables whose shapes stand in a listing of the file; each is read when it is asked for."""
+
+    where: str
+    format_name: str
+    shapes: Mapping[str, tuple[int, ...] | None]
+    read: Callable[[str], Any]
+
+    def names(self) -> list[str]:
+        return list(self.shapes)
+
+    def shape(self, name: str) -> tuple[int, ...] | None:
+        return self.shapes[name]
+
+    def matrix(self, name: str) -> Any:
+        if name not in self.shapes:
+            raise missing(self, name)
+        with parsing(self.format_name, self.where):
+            value = self.read(name)
+            return checked_sparse(value, self.where) if sparse.issparse(value) else value
+
+    labels = matrix
+
+
+def checked_sparse(matrix: Any, where: str) -> sparse.csr_array[Any]:
+    """CSR out of what a library built from a file without looking at the indices."""
+    if matrix.format not in ("csr", "csc"):
+        return sparse.csr_array(matrix)  # the coordinates of a COO matrix are checked when it is made
+    parts = {"data": matrix.data, "indices": matrix.indices, "indptr": matrix.indptr}
+    return compressed_matrix(parts, matrix.shape, matrix.format == "csc", where)
+
+
+@contextmanager
+def parsing(format_name: str, where: str) -> Iterator[None]:
+    """Any complaint of a library's parser is about the file: nothing but the parser runs in here."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    except (MccgrError, MemoryError):
+        raise
+    except Exception as fault:
+        detail = " ".join(str(fault).split()) or type(fault).__name__
+        raise DataError(
+            where, f"not a readable {format_name} file ({detail})", "it may be damaged or cut short"
+        ) from fault
+
+
+# .npy and .npz. Nothing is ever unpickled.
+
+
+def read_npy(path: Path, inner: str | None, label_key: str | None, where: str) -> Found:
+    refuse_names(inner, label_key, ".npy", where)
+    return {"X": load_npy(path, where)}
+
+
+def read_npy_labels(path: Path, inner: str | None, where: str) -> Any:
+    refuse_names(inner, None, ".npy", where)
+    return load_npy(path, where)
+
+
+def load_npy(path: Path, where: str) -> Array:
+    with parsing(".npy", where), path.open("rb") as file:
+        return read_array(file, path.stat().st_size, where)
+
+
+def read_array(file: IO[bytes], length: int, where: str) -> Array:
+    """An array out of so many bytes of a file; what it declares is checked before room is made for it."""
+    about = array_header(file)
+    if about is not None:
+        shape, dtype = about
+        size = dtype.itemsize * math.prod(shape)
+        if size > length and not dtype.hasobject:
+            raise ValueError(f"{size} bytes of values in a file of {length}")
+        converted = dtype.kind != "f" or dtype.itemsize not in (4, 8)
+        require(size + (8 * math.prod(shape) if converted else 0), where)
+    file.seek(0)
+    values = np.asarray(np.lib.format.read_array(file, allow_pickle=False))
+    if values.dtype.kind == "U" and values.size and values.ravel().view(np.uint32).max() > sys.maxunicode:
+        raise ValueError("letters that there are not")
+    return values
+
+
+def array_header(file: IO[bytes]) -> tuple[tuple[int, ...], np.dtype[Any]] | None:
+    """Shape and type; None for records, which alone need a newer version of the format."""
+    headers = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
+    version = np.lib.format.read_magic(file)
+    if version not in headers:
+        return None
+    shape, _, dtype = headers[version](file)
+    return shape, dtype
+
+
+def read_npz(path: Path, inner: str | None, label_key: str | None, where: str) -> Found:
+    return read_variables(npz_variables(path, where), inner, label_key)
+
+
+def read_npz_labels(path: Path, inner: str | None, where: str) -> Any:
+    return read_label_variable(npz_variables(path, where), inner)
+
+
+def npz_variables(path: Path, where: str) -> ListedVariables:
+    """The arrays of an archive; the parts of a matrix that scipy saved count as one, called X."""
+    with parsing(".npz", where), zipfile.ZipFile(path) as archive:
+        members = [name.removesuffix(".npy") for name in archive.namelist() if name.endswith(".npy")]
+        shapes = {name: npz_member_shape(archive, name) for name in members}
+    if {"format", "shape", "data"} <= shapes.keys():
+        read_part = partial(read_npz_member, path, where)
+        shapes = {name: shape for name, shape in shapes.items() if name not in SPARSE_PARTS} | {"X": (0, 0)}
+        return ListedVariables(where, ".npz", shapes, partial(read_npz_sparse, read_part, where))
+    return ListedVariables(where, ".npz", shapes, partial(read_npz_member, path, where))
+
+
+def npz_member_shape(archive: zipfile.ZipFile, name: str) -> tuple[int, ...] | None:
+    with archive.open(f"{name}.npy") as file:
+        about = array_header(file)
+    return about[0] if about is not None and about[1].kind in "fiub" else None
+
+
+def read_npz_member(path: Path, where: str, name: str) -> Array:
+    with zipfile.ZipFile(path) as archive, archive.open(f"{name}.npy") as file:
+        return read_array(file, archive.getinfo(f"{name}.npy").file_size, where)
+
+
+def read_npz_sparse(read_part: Callable[[str], Array], where: str, name: str) -> Any:
+    if name != "X":
+        return read_part(name)
+    layout = str(read_part("format").astype(str))
+    rows, columns = (int(length) for length in read_part("shape"))
+    if layout == "coo":
+        require(8.0 * rows, where)
+        coordinates = (read_part("row"), read_part("col"))
+        return sparse.coo_array((read_part("data"), coordinates), shape=(rows, columns))
+    if layout not in ("csr", "csc"):
+        raise DataError(where, f"a sparse matrix in {layout!r} layout", "save it as CSR: X.tocsr()")
+    parts = {part: read_part(part) for part in ("data", "indices", "indptr")}
+    return compressed_matrix(parts, (rows, columns), layout == "csc", where)
+
+
+def refuse_names(inner: str | None, label_key: str | None, format_name: str, where: str) -> None:
+    if inner:
+        raise DataError(where, f"a {format_name} file holds one matrix", f"leave out ::{inner}")
+    if label_key:
+        raise DataError(where, f"a {format_name} file holds no labels", "leave out --label-key")

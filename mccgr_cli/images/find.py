@@ -1,0 +1,150 @@
+"""Finding images: in folders, or on a list."""
+
+from __future__ import annotations
+
+import codecs
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from mccgr_cli.errors import DataError
+
+SUFFIXES = (
+    *(".jpg", ".jpeg", ".jpe", ".jfif", ".png", ".apng", ".tif", ".tiff", ".bmp", ".gif", ".webp"),
+    *(".ppm", ".pgm", ".pbm", ".pnm", ".jp2", ".j2k", ".jpx"),
+)
+DEEPEST = 100  # folders in folders
+
+
+@dataclass(frozen=True)
+class ImageFile:
+    path: str  # for the system
+    name: str  # for people and files
+    label: str | None = None
+
+
+@dataclass(frozen=True)
+class Skipped:
+    name: str
+    reason: str
+
+
+@dataclass
+class Collection:
+    """What was found in a folder or on a list."""
+
+    images: list[ImageFile] = field(default_factory=list)
+    skipped: list[Skipped] = field(default_factory=list)
+    empty: list[str] = field(default_factory=list)  # folders that could have been categories
+    ignored: list[str] = field(default_factory=list)  # files that are not images by their names
+
+
+def find(folder: str, labelled: bool = True) -> Collection:
+    """The images in a folder, in the order of their names.
+
+    Each folder in it is a category, with all that lies below it. A folder of nothing but images has no categories.
+    """
+    found = Collection()
+    root = Path(folder)
+    try:
+        next(root.iterdir(), None)
+    except OSError as fault:
+        raise DataError(folder, fault_of(fault), "name a folder of images") from None
+    for path in walk(root, Path(), found, {}):
+        label = text_of(path.parts[0]) if labelled and len(path.parts) > 1 else None
+        found.images.append(ImageFile(str(root / path), text_of(path.as_posix()), label))
+    if not found.images and found.skipped:
+        first = found.skipped[0]
+        raise DataError(folder, f"no image can be reached; {first.name}: {first.reason}")
+    if not found.images:
+        others = counted(len(found.ignored), "file")
+        held = f"{others}, none an image by its name" if found.ignored else "no image in it"
+        raise DataError(folder, held, f"mccgr reads {' '.join(SUFFIXES)}")
+    check_labels(found.images, folder)
+    used = {image.label for image in found.images}
+    if None not in used:
+        found.empty = [
+            text_of(f.name) for f in sorted(root.iterdir()) if is_category(f) and text_of(f.name) not in used
+        ]
+    return found
+
+
+def is_category(path: Path) -> bool:
+    return not path.name.startswith(".") and path.is_dir()
+
+
+def walk(root: Path, below: Path, found: Collection, visited: dict[tuple[int, int], Path]) -> Iterator[Path]:
+    """Images by name, relative to the root. Links are followed, but no folder is read twice."""
+    try:
+        status = (root / below).stat()
+        names = sorted(path.name for path in (root / below).iterdir())
+        folders = {name for name in names if (root / below / name).is_dir()}
+    except OSError as fault:
+        found.skipped.append(Skipped(text_of(below.as_posix()), fault_of(fault)))
+        return
+    first = visited.setdefault((status.st_dev, status.st_ino), below)
+    if first != below:
+        again = "a link to the folder that it lies in" if first == Path() else f"the same folder as {first.as_posix()}"
+        found.skipped.append(Skipped(text_of(below.as_posix()), text_of(again)))
+        return
+    if len(below.parts) > DEEPEST:
+        found.skipped.append(Skipped(text_of(below.as_posix()), f"more than {DEEPEST} folders deep"))
+        return
+    for name in names:
+        if name.startswith("."):  # hidden, and what macOS leaves beside each file
+            continue
+        path = below / name
+        if name in folders:
+            yield from walk(root, path, found, visited)
+        elif path.suffix.lower() in SUFFIXES:
+            yield path
+        else:
+            found.ignored.append(text_of(path.as_posix()))
+
+
+def from_list(content: bytes, labelled: bool = True) -> Collection:
+    """The images on a list: one a line, or between zero bytes as ``find -print0`` writes them.
+
+    The folders in the one folder that all of them lie in are the categories, as if that were given.
+    """
+    content = content.removeprefix(codecs.BOM_UTF8)
+    separator, ending = (b"\0", b"") if b"\0" in content else (b"\n", b"\r")
+    paths = [os.fsdecode(line.rstrip(ending)) for line in content.split(separator) if line.strip()]
+    if not paths:
+        raise DataError("standard input", "a list of no images", "the command before the pipe may have failed")
+    folders = [os.path.dirname(os.path.abspath(path)) for path in paths]  # noqa: PTH100, PTH120 - of any bytes
+    common = Path(os.path.commonpath(folders))
+    labels = [next(iter(Path(folder).relative_to(common).parts), None) if labelled else None for folder in folders]
+    images = [
+        ImageFile(path, text_of(path), None if label is None else text_of(label))
+        for path, label in zip(paths, labels, strict=True)
+    ]
+    check_labels(images, "standard input")
+    return Collection(images)
+
+
+def check_labels(images: Sequence[ImageFile], where: str) -> None:
+    """Refuse images with and without labels together."""
+    loose = [image.name for image in images if image.label is None]
+    if 0 < len(loose) < len(images):
+        what = f"{counted(len(loose), 'image')} beside folders with {len(images) - len(loose)}, first {loose[0]}"
+        raise DataError(where, what, "move them into a folder of their own, or give --no-labels")
+
+
+def text_of(name: str) -> str:
+    """A name from the system as text that any file can hold."""
+    return os.fsencode(name).decode("utf-8", "backslashreplace")
+
+
+def counted(number: int, noun: str) -> str:
+    """
+    >>> counted(1, "image"), counted(2, "image")
+    ('1 image', '2 images')
+    """
+    return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
+def fault_of(fault: Exception) -> str:
+    reason = getattr(fault, "strerror", None) or str(fault)
+    return f"cannot be read: {reason[:1].lower()}{reason[1:]}"

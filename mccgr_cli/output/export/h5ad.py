@@ -1,0 +1,142 @@
+"""AnnData's files, by its specification of the format: each group and dataset says what it encodes, and how.
+
+https://anndata.readthedocs.io/en/stable/fileformat-prose.html
+"""
+
+from __future__ import annotations
+
+import io
+from dataclasses import dataclass
+from typing import Any
+
+import h5py
+import numpy as np
+from scipy import sparse
+
+from mccgr_cli.blocks.protocol import Array
+from mccgr_cli.errors import ParameterError
+from mccgr_cli.files.readers import KINDS
+from mccgr_cli.output.export.gather import OWN_NAMES, WORDS, Export, clean, others
+from mccgr_cli.settings import SILENCED
+
+VERSIONS = {"anndata": "0.1.0", "dict": "0.1.0", "csr_matrix": "0.1.0"}  # of each encoding; all others:
+VERSION = "0.2.0"
+PLACED = ("X", "A", "W", "H", "rho", "assignments", "codebook")  # outside uns
+
+
+@dataclass(frozen=True)
+class Frame:
+    """A table of columns, with a name for each row."""
+
+    index: list[str]
+    columns: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Categories:
+    """Values as positions in a list of names, each of which is there once."""
+
+    names: list[str]
+    codes: Array
+
+
+def as_h5ad(export: Export) -> bytes:
+    buffer = io.BytesIO()
+    with h5py.File(buffer, "w") as file:
+        mark(file, "anndata")
+        for name, value in parts(export).items():
+            write(file, name, value)
+    return buffer.getvalue()
+
+
+def parts(export: Export) -> dict[str, Any]:
+    """What goes where."""
+    contents = export.contents
+    if export.length("n") is None:
+        what = f"{export.where} holds {KINDS[contents.kind][0]}, which AnnData has no place for"
+        raise ParameterError(".h5ad", what, "choose .npz or .mat")
+    note_duplicates(export)
+    observed: dict[str, Any] = {}
+    if "assignments" in contents:
+        ids, codes = np.unique(contents["assignments"], return_inverse=True)
+        observed["cluster"] = Categories([str(number) for number in ids], codes)
+    labels = contents.labels_as_text()
+    if labels is not None:
+        observed["label"] = categories(labels, contents.datasets.get("label_names"))
+    variables: dict[str, Any] = {}
+    if "rho" in contents:
+        variables = {"weight": contents["rho"], "silenced": contents["rho"] < SILENCED}
+    found: dict[str, Any] = {"X": contents["X"]} if "X" in contents else {}
+    found["obs"] = Frame(export.names("n"), observed)
+    found["var"] = Frame(export.names("d"), variables)
+    found["obsm"] = {"X_mccgr": contents["W"]} if "W" in contents else {}
+    found["varm"] = {"mccgr": contents["H"].T} if "H" in contents else {}
+    if "codebook" in contents:
+        found["varm"]["codebook"] = contents["codebook"]
+    found["obsp"] = {"connectivities": sparse.csr_array(contents["A"])} if "A" in contents else {}
+    found |= {"varp": {}, "layers": {}}
+    known = export.parameters(lambda name: "/" not in name and name not in ("", "."))
+    found["uns"] = {
+        "mccgr": {**others(contents, PLACED), "parameters": known, "provenance": export.provenance()},
+    }
+    if "A" in contents:  # where scanpy looks which graph to use
+        about = {"method": "mccgr", "n_neighbors": export.neighbors}
+        found["uns"]["neighbors"] = {"connectivities_key": "connectivities", "params": about}
+    return found
+
+
+def note_duplicates(export: Export) -> None:
+    """AnnData takes names that are there twice, and warns; which of them to change is for the user to say."""
+    for letter, call in (("n", "obs_names_make_unique"), ("d", "var_names_make_unique")):
+        names = export.contents.datasets.get(OWN_NAMES[letter], [])
+        twice = len(names) - len(set(names))
+        if twice:
+            remedy = f"in AnnData, {call}() tells them apart"
+            export.note(f"{twice} {WORDS[letter]} have the name of an earlier one; {remedy}")
+
+
+def categories(texts: list[str], known: list[str] | None) -> Categories:
+    """In the order of the names that are known, also those that no sample has."""
+    names = list(dict.fromkeys(clean(name) for name in (texts if known is None else known)))
+    place = {name: code for code, name in enumerate(names)}
+    return Categories(names, np.array([place[clean(text)] for text in texts], dtype=np.int64))
+
+
+# By type
+
+
+def write(parent: h5py.Group, name: str, value: Any) -> None:
+    if isinstance(value, dict):
+        group = mark(parent.create_group(name), "dict")
+        for key, inner in value.items():
+            write(group, key, inner)
+    elif isinstance(value, Frame):
+        group = mark(parent.create_group(name), "dataframe")
+        group.attrs["_index"] = "_index"
+        group.attrs.create("column-order", list(value.columns), (len(value.columns),), h5py.string_dtype())
+        for key, column in {"_index": value.index, **value.columns}.items():
+            write(group, key, column)
+    elif isinstance(value, Categories):
+        group = mark(parent.create_group(name), "categorical")
+        group.attrs["ordered"] = False
+        write(group, "categories", value.names)
+        write(group, "codes", value.codes.astype(np.min_scalar_type(-len(value.names))))
+    elif sparse.issparse(value):
+        group = mark(parent.create_group(name), "csr_matrix")
+        group.attrs["shape"] = value.shape
+        for part in ("data", "indices", "indptr"):
+            group.create_dataset(part, data=getattr(value, part))
+    elif isinstance(value, list) and all(isinstance(part, str) for part in value):
+        mark(parent.create_dataset(name, (len(value),), h5py.string_dtype(), value), "string-array")
+    elif isinstance(value, str):
+        mark(parent.create_dataset(name, data=value, dtype=h5py.string_dtype()), "string")
+    elif isinstance(value, (bool, int, float)):
+        mark(parent.create_dataset(name, data=value), "numeric-scalar")
+    else:
+        mark(parent.create_dataset(name, data=np.asarray(value)), "array")
+
+
+def mark(node: Any, encoding: str) -> Any:
+    node.attrs["encoding-type"] = encoding
+    node.attrs["encoding-version"] = VERSIONS.get(encoding, VERSION)
+    return node

@@ -1,0 +1,235 @@
+"""Figures of an experiment: scores by the number of clusters or by a parameter, and how soon runs settle."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from scipy.special import stdtrit
+
+from mccgr_cli.blocks.protocol import Array
+from mccgr_cli.errors import DataError, ParameterError
+from mccgr_cli.files.container import RESULTS
+from mccgr_cli.files.readers import Loaded
+from mccgr_cli.output.plots.canvas import (
+    Note,
+    legend_beside,
+    log_scale,
+    new_figure,
+    number_format,
+    shorten,
+    stroke,
+    whole_numbers,
+)
+from mccgr_cli.settings import SWEPT, Drawing
+from mccgr_cli.workflow.comparison import shown
+
+SCORES = {"accuracy": "accuracy", "nmi": "NMI"}
+# What may vary besides K: a sweep is along the first of these that does.
+QUANTITIES = ("alpha", "strength", "theta", "keep", "neighbors")
+MOST_LINES = 16
+MOST_TICKS = 10
+BAND = 0.15  # opacity of an interval; of many, which lie on each other, each is paler
+BANDS = 4
+
+Table = dict[str, Array]
+
+
+def select(given: Loaded, only: Sequence[tuple[str, tuple[str, ...]]]) -> Loaded:
+    """Results with those runs alone whose columns have one of the values asked for."""
+    if only and given.contents.kind != "results":
+        raise ParameterError("--only", f"{given.name} holds no results of an experiment", "leave it out")
+    for name, wanted in only:
+        if name not in RESULTS:
+            raise ParameterError("--only", f"results have no column {name!r}", f"they have {', '.join(RESULTS)}")
+        column = np.asarray(given.contents[name])
+        keep = np.zeros(len(column), dtype=bool)
+        for value in wanted:
+            same = column == (value if RESULTS[name].type == "text" else as_number(value))
+            if not same.any():
+                there = ", ".join(shown(value) for value in distinct(column)[:MOST_LINES])
+                raise ParameterError("--only", f"{given.name} has no run with {name}={value}", f"it has {there}")
+            keep |= same
+        datasets = {name: np.asarray(values)[keep] for name, values in given.contents.datasets.items()}
+        given = replace(given, contents=replace(given.contents, datasets=datasets))
+    return given
+
+
+def as_number(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        return np.nan  # which equals nothing
+
+
+def table_of(given: Loaded) -> Table:
+    return {name: np.asarray(values) for name, values in given.contents.datasets.items()}
+
+
+def distinct(values: Array) -> Array:
+    """The values that occur, sorted; a parameter that does not apply (nan) is none."""
+    found = np.unique(values)
+    return found if found.dtype.kind == "U" else found[~np.isnan(found)]
+
+
+def swept(table: Table) -> str | None:
+    """The first parameter of which some method has several values."""
+    for name in SWEPT:
+        if any(len(distinct(table[name][own])) > 1 for own in methods(table).values()):
+            return name
+    return None
+
+
+def default_figure(given: Loaded) -> str:
+    """Scores if there is more than one K, else the sweep of what varies, else when the runs settled."""
+    table = table_of(given)
+    if len(distinct(table["k"])) > 1:
+        return "scores"
+    return "sweep" if swept(table) else "iterations"
+
+
+def methods(table: Table) -> dict[str, Array]:
+    """Which runs are of each method, in the order of the file."""
+    return {method: table["method"] == method for method in dict.fromkeys(table["method"].tolist())}
+
+
+def lines(table: Table, along: str, where: str) -> dict[str, Array]:
+    """Which runs make each line: one of each method, and of each value of what else varies with that method."""
+    found: dict[str, Array] = {}
+    for method, own in methods(table).items():
+        others = [name for name in ("k", *SWEPT) if name != along and len(np.unique(table[name][own])) > 1]
+        found |= split(table, own, others, method)
+    if len(found) > MOST_LINES:
+        remedy = "choose some of them, for instance with --only k=5 --only method=mccgr"
+        raise DataError(where, f"{len(found)} lines are too many for one figure", remedy)
+    return found
+
+
+def split(table: Table, runs: Array, names: Sequence[str], label: str) -> dict[str, Array]:
+    """The runs by the values that they have of these columns; a value that does not apply is not in the label."""
+    if not names:
+        return {label: runs}
+    name, *rest = names
+    found: dict[str, Array] = {}
+    for value in np.unique(table[name][runs]):
+        if value != value:
+            found |= split(table, runs & np.isnan(table[name]), rest, label)
+        else:
+            told = f"{label}, {'K' if name == 'k' else name} = {shown(value)}"
+            found |= split(table, runs & (table[name] == value), rest, told)
+    return found
+
+
+def scores(given: Sequence[Loaded], drawing: Drawing, note: Note) -> Figure:
+    """Accuracy and NMI against the number of clusters."""
+    (one,) = given
+    table = table_of(one)
+    if len(distinct(table["k"])) < 2:
+        what = f"K is {table['k'][0]} in all runs, and scores are drawn against K"
+        raise DataError(one.name, what, f"draw --figure {default_figure(one)}, or run several --k")
+    return score_panels(one, table, "k", "number of clusters K", drawing)
+
+
+def sweep(given: Sequence[Loaded], drawing: Drawing, note: Note) -> Figure:
+    """Accuracy and NMI against the parameter that was varied; methods without it are level lines."""
+    (one,) = given
+    table = table_of(one)
+    along = swept(table)
+    if along is None:
+        remedy = f"draw --figure {default_figure(one)}, or run several --alpha"
+        raise DataError(one.name, "no parameter varies in it", remedy)
+    return score_panels(one, table, along, along, drawing)
+
+
+def score_panels(given: Loaded, table: Table, along: str, label: str, drawing: Drawing) -> Figure:
+    placed = on_axis(table, along)
+    places = np.unique(table[along][placed]).tolist()
+    position = dict(zip(places, range(len(places)) if isinstance(places[0], str) else places, strict=True))
+    drawn = lines(table, along, given.name)
+    counts: set[int] = set()
+    figure = new_figure(drawing, 9.4, 3.6)
+    panels = figure.subplots(1, len(SCORES))
+    for axes, (score, title) in zip(panels, SCORES.items(), strict=True):
+        for number, (name, runs) in enumerate(drawn.items()):
+            xs = np.unique(table[along][runs & placed]).tolist()
+            groups = [table[score][runs & (table[along] == x)] for x in xs] or [table[score][runs]]
+            counts |= {len(group) for group in groups}
+            opacity = BAND * min(1, BANDS / len(drawn))
+            draw_line(axes, number, name, [position[x] for x in xs], groups, opacity)
+        axes.set(xlabel=label, ylabel=title)
+        scale_parameter(axes, position, along in QUANTITIES)
+    many = str(max(counts)) if len(counts) == 1 else f"{min(counts)} to {max(counts)}"
+    legend_beside(figure, panels[-1], "single runs" if counts == {1} else f"mean of {many} runs\nand its 95 % interval")
+    return figure
+
+
+def on_axis(table: Table, along: str) -> Array:
+    """Which runs have a place on the axis: in a sweep, those of methods with several values, where they have one."""
+    placed = np.zeros(len(table[along]), dtype=bool)
+    for own in methods(table).values():
+        if along == "k" or len(distinct(table[along][own])) > 1:
+            placed |= own & np.isin(table[along], distinct(table[along]))
+    return placed
+
+
+def draw_line(
+    axes: Axes, number: int, label: str, xs: Sequence[float], groups: Sequence[Array], opacity: float
+) -> None:
+    """The means of the groups and their intervals at xs; without any, a level line."""
+    label, style = shorten(label), stroke(number)
+    means = np.array([group.mean() for group in groups])
+    halves = np.array([half_interval(group) for group in groups])
+    low, high = np.clip([means - halves, means + halves], 0, 1)  # where scores can be
+    if xs:
+        axes.plot(xs, means, label=label, **style)
+        axes.fill_between(xs, low, high, color=style["color"], alpha=opacity, linewidth=1 if len(xs) == 1 else 0)
+    else:
+        axes.axhline(means[0], label=label, color=style["color"], linestyle=style["linestyle"])
+        axes.axhspan(low[0], high[0], color=style["color"], alpha=opacity, linewidth=0)
+
+
+def half_interval(values: Array) -> float:
+    """Half of the 95 % confidence interval of the mean, by Student's t; 0 for a single value."""
+    if len(values) < 2:
+        return 0.0
+    return float(stdtrit(len(values) - 1, 0.975) * values.std(ddof=1) / np.sqrt(len(values)))
+
+
+def scale_parameter(axes: Axes, position: dict[Any, float], logarithmic: bool) -> None:
+    places = np.array(list(position.values()), dtype=float)
+    positive = places[places > 0]
+    if logarithmic and places.min() >= 0 and positive.max() >= 10 * positive.min():
+        log_scale(axes, "x", places)
+    if len(places) <= MOST_TICKS:
+        number = number_format(places)
+        axes.set_xticks(places, [value if isinstance(value, str) else number(value) for value in position])
+    elif not logarithmic:
+        whole_numbers(axes.xaxis)
+
+
+def iterations(given: Sequence[Loaded], drawing: Drawing, note: Note) -> Figure:
+    """The share of runs that had settled after so many iterations, by method."""
+    (one,) = given
+    table = table_of(one)
+    iterated = table["iterations"] > 0
+    if not iterated.any():
+        raise DataError(one.name, "none of its runs iterated", "run an experiment with a method besides k-means")
+    figure = new_figure(drawing, 6.8, 3.6)
+    axes = figure.subplots()
+    found = {method: own & iterated for method, own in methods(table).items() if (own & iterated).any()}
+    for number, (method, own) in enumerate(found.items()):
+        settled = np.sort(table["settled"][own])
+        shares = 100 * np.arange(1, len(settled) + 1) / len(settled)
+        xs, ys = [0, *settled, table["iterations"].max()], [0, *shares, 100]
+        style = {**stroke(number), "markevery": (1 + number, max(len(xs) // 6, 1))}
+        label = f"{shorten(method)} ({np.count_nonzero(table['converged'][own])} of {len(settled)})"
+        axes.step(xs, ys, where="post", label=label, **style)
+    text = "iterations until the objective stays\nwithin 1 % of its last value"
+    axes.set(xlabel=text, ylabel="share of runs (%)", xlim=0, ylim=(0, 102))
+    whole_numbers(axes.xaxis)
+    legend_beside(figure, axes, "method (runs that converged)")
+    return figure
