@@ -433,7 +433,7 @@ def test_an_image_that_crashes_its_decoder_is_skipped(folder, tmp_path):
     (folder / "fine" / "evil.png").write_bytes(b"\x89PNG\r\n\x1a\nevil")
     code = (
         "import os, signal, sys\n"
-        "from mccgr_cli.features import decoding\n"
+        "from mccgr_cli.images import decode as decoding\n"
         "whole = decoding.decode_stream\n"
         "def decode_stream(file, limits):\n"
         "    if b'evil' in file.read(): os.kill(os.getpid(), signal.SIGSEGV)\n"

@@ -143,7 +143,7 @@ def test_every_image_is_in_the_page_once(report, contents, images):
     page = report(contents, "--thumbnail", 32, images=images)
     seen = [image.attributes["src"].partition(",")[2] for image in page.all("img")]
     hidden = [
-        json.loads(block.text) for block in page.all("script") if block.attributes.get("id", "").startswith("pict")
+        json.loads(block.text) for block in page.all("script") if block.attributes.get("id", "").startswith("images-")
     ]
     coded = seen + [one for some in hidden for one in some]
     assert len(coded) == len(contents["sample_names"])
