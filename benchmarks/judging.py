@@ -25,7 +25,7 @@ from mccgr_cli.core.graph import build_graph, explained, parts
 from mccgr_cli.core.kmeans import kmeans
 from mccgr_cli.core.metrics import evaluate
 from mccgr_cli.files.readers import load
-from mccgr_cli.settings import NORMALIZATION, GraphSettings, Settings, axes_for
+from mccgr_cli.settings import GraphSettings, RowSettings, Settings, axes_for
 from mccgr_cli.workflow import stages
 from mccgr_cli.workflow.experiment import Trial, draw
 
@@ -75,7 +75,7 @@ def main() -> None:
     options.add_argument("--runs", type=int, default=24)
     given = options.parse_args()
     contents = load(given.matrix).contents
-    trials = [Trial(NORMALIZATION, int(k), run) for k in given.k.split(",") for run in range(given.runs)]
+    trials = [Trial(RowSettings.normalize, int(k), run) for k in given.k.split(",") for run in range(given.runs)]
     score = partial(perform, X=contents["X"], labels=contents["labels"])
     with ProcessPoolExecutor() as pool:
         found = np.array(list(pool.map(score, trials)))  # (trials, ways, scores)

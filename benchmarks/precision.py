@@ -17,7 +17,7 @@ from benchmarks.timing import in_turn, per_step, table
 from mccgr_cli.core.kmeans import kmeans
 from mccgr_cli.core.metrics import evaluate
 from mccgr_cli.files.readers import load
-from mccgr_cli.settings import NORMALIZATION, GraphSettings, Settings
+from mccgr_cli.settings import GraphSettings, RowSettings, Settings
 from mccgr_cli.workflow import stages
 
 SIZES = ((50_000, 1_000, 10), (50_000, 1_000, 20), (20_000, 1_000, 2))
@@ -30,7 +30,7 @@ def nmi(path: Path, dtype: str, seeds: int) -> float:
     for seed in range(seeds):
         matrix = load(str(path))
         labels = [str(label) for label in matrix.contents["labels"]]
-        X = stages.prepare(matrix, NORMALIZATION, dtype)
+        X = stages.prepare(matrix, RowSettings.normalize, dtype)
         settings = Settings(k=len(set(labels)), seed=seed)
         factors = stages.factorize(X, settings, stages.choose_graph(X, settings, GraphSettings()))
         scores.append(evaluate(labels, kmeans(factors.W, settings.k, 20, seed)).nmi)

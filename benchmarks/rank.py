@@ -25,7 +25,7 @@ from mccgr_cli.blocks.rows import normalize
 from mccgr_cli.core.kmeans import kmeans
 from mccgr_cli.core.metrics import evaluate
 from mccgr_cli.files.readers import load
-from mccgr_cli.settings import NORMALIZATION, GraphSettings, Settings
+from mccgr_cli.settings import GraphSettings, RowSettings, Settings
 from mccgr_cli.system.processes import Workers
 from mccgr_cli.workflow import ranking, stages
 
@@ -73,7 +73,7 @@ def without_clusters(seed: int) -> dict[str, tuple[Array, int]]:
 
 def rank(X: Matrix, most: int, jobs: int) -> ranking.Ranking:
     plan = ranking.Plan(tuple(range(2, most + 1)), 20, 0.8, 0, Settings(k=1), GraphSettings())
-    X = normalize(ranking.draw_samples(X, 3000, 0).astype(np.float64), NORMALIZATION)
+    X = normalize(ranking.draw_samples(X, 3000, 0).astype(np.float64), RowSettings.normalize)
     pieces = plan.pieces()
     with Workers(jobs) as workers:
         outcomes = list(workers.map(ranking.perform, pieces, (X, plan), None))
@@ -81,7 +81,7 @@ def rank(X: Matrix, most: int, jobs: int) -> ranking.Ranking:
 
 
 def attainable(X: Matrix, labels: Array, k: int) -> float:
-    X, settings = normalize(X.astype(np.float64), NORMALIZATION), Settings(k=k)
+    X, settings = normalize(X.astype(np.float64), RowSettings.normalize), Settings(k=k)
     with threadpool_limits(limits=1):
         factors = stages.factorize(X, settings, stages.choose_graph(X, settings, GraphSettings()))
         return evaluate(labels.tolist(), kmeans(factors.W, k, 20, 0)).ari

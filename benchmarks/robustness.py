@@ -19,7 +19,7 @@ from mccgr_cli.blocks.rows import normalize
 from mccgr_cli.core.kmeans import kmeans
 from mccgr_cli.core.metrics import Scores, evaluate
 from mccgr_cli.files.readers import load
-from mccgr_cli.settings import NORMALIZATION, GraphSettings, Settings, by_preset
+from mccgr_cli.settings import GraphSettings, RowSettings, Settings, by_preset
 from mccgr_cli.workflow import stages
 
 
@@ -36,10 +36,10 @@ def main() -> None:
     ways = {
         "k-means": None,
         "grnmf, Cai": (by_preset("paper", Settings, k=k, method="grnmf"), by_preset("paper", GraphSettings), "l2"),
-        "grnmf": (replace(mine, method="grnmf"), graph, NORMALIZATION),
-        "mccgr": (mine, graph, NORMALIZATION),
-        "mccgr, `--graph-features weighted`": (mine, replace(graph, graph_features="weighted"), NORMALIZATION),
-        "mccgr, `--graph-features plain`": (mine, replace(graph, graph_features="plain"), NORMALIZATION),
+        "grnmf": (replace(mine, method="grnmf"), graph, RowSettings.normalize),
+        "mccgr": (mine, graph, RowSettings.normalize),
+        "mccgr, `--graph-features weighted`": (mine, replace(graph, graph_features="weighted"), RowSettings.normalize),
+        "mccgr, `--graph-features plain`": (mine, replace(graph, graph_features="plain"), RowSettings.normalize),
         "mccgr, `--preset paper`, unit rows": (
             *(by_preset("paper", Settings, k=k), by_preset("paper", GraphSettings)),
             "l2",
@@ -68,7 +68,7 @@ def disturbed(X: Matrix, share: float, seed: int) -> Matrix:
 
 def cluster(X: Matrix, labels: list[str], k: int, way: tuple[Settings, GraphSettings, str] | None, seed: int) -> Scores:
     if way is None:
-        return evaluate(labels, kmeans(normalize(X, NORMALIZATION), k, 20, seed))
+        return evaluate(labels, kmeans(normalize(X, RowSettings.normalize), k, 20, seed))
     settings, graph, how = replace(way[0], seed=seed), way[1], way[2]
     X = normalize(X, how)
     factors = stages.factorize(X, settings, stages.choose_graph(X, settings, graph))

@@ -16,7 +16,7 @@ from benchmarks.timing import line, table
 from mccgr_cli.core.kmeans import kmeans
 from mccgr_cli.core.metrics import evaluate
 from mccgr_cli.files.readers import load
-from mccgr_cli.settings import NORMALIZATION, GraphSettings, Settings
+from mccgr_cli.settings import GraphSettings, RowSettings, Settings
 from mccgr_cli.workflow import stages
 
 WAYS: dict[str, dict[str, Any]] = {
@@ -39,7 +39,7 @@ def main(arguments: list[str] | None = None) -> None:
         for method in ("mccgr", "grnmf", "mcc", "l2"):
             matrix = load(str(given.data / file))
             labels = [str(label) for label in matrix.contents["labels"]]
-            X = stages.prepare(matrix, NORMALIZATION)
+            X = stages.prepare(matrix, RowSettings.normalize)
             cells: list[object] = [f"{file.removesuffix('.mat')}, {method}"]
             found: dict[str, list[tuple[float, int]]] = {name: [] for name in WAYS}
             for seed in range(given.seeds):

@@ -1,4 +1,4 @@
-"""The ``mccgr`` command as a process of its own, and what signals do to it."""
+"""The process of the ``mccgr`` command, and how it handles signals."""
 
 from __future__ import annotations
 
@@ -6,22 +6,22 @@ import signal
 
 
 def run() -> None:
-    """Run the command. A signal undoes what is half done, and comes to nothing when all is done."""
+    """Run the command. A signal undoes unfinished work, and is ignored once the result is complete."""
     interruptible = signal.getsignal(signal.SIGINT) is signal.default_int_handler  # not if started with it ignored
     if interruptible:
-        signal.signal(signal.SIGINT, signal.SIG_DFL)  # nothing has been begun: end at once, without a word
-    from mccgr_cli.cli import heed_signals, main
+        signal.signal(signal.SIGINT, signal.SIG_DFL)  # nothing has started yet: end at once, silently
+    from mccgr_cli.cli.group import Invocation, handle_signals, main
     from mccgr_cli.system.signals import ignore_interrupts
 
     if interruptible:
         signal.signal(signal.SIGINT, signal.default_int_handler)
-    heed_signals()
+    handle_signals()
     try:
-        main(prog_name="mccgr")
+        main(prog_name="mccgr", obj=Invocation(owns_process=True))
     finally:
         ignore_interrupts()
-        # `python -m` dies of SIGINT at last, whatever the status, if an interrupt has once come through a string that
-        # was being run, as dataclasses are in libraries while these are imported. Another string has it forget.
+        # `python -m` kills itself by SIGINT at exit, whatever the status, if an interrupt once passed through code that
+        # was run from a string, as dataclasses do on import. Running another string resets that.
         exec("")
 
 

@@ -6,12 +6,9 @@ Everything that can be chosen has the names, bounds and defaults of the command 
 from __future__ import annotations
 
 import re
-import reprlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import fields
-from numbers import Integral, Real
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 from scipy import sparse
@@ -22,17 +19,15 @@ from mccgr_cli.blocks.rows import normalize as normalize_rows
 from mccgr_cli.core.solver import Factors, Start, Step, check_solver
 from mccgr_cli.errors import ArgumentError, DataError, ParameterError
 from mccgr_cli.files.readers.checks import as_real, check_values
-from mccgr_cli.settings import NORMALIZATION, NUMBERS, WORDS, GraphSettings, Settings
+from mccgr_cli.settings import GraphSettings, RowSettings, Settings, checked
 from mccgr_cli.workflow import stages
-
-Chosen = TypeVar("Chosen", Settings, GraphSettings)
 
 
 def factorize(
     X: Any,
     k: int,
     *,
-    normalize: str = NORMALIZATION,
+    normalize: str = RowSettings.normalize,
     method: str = Settings.method,
     strength: float = Settings.strength,
     alpha: float | None = Settings.alpha,
@@ -69,8 +64,8 @@ def factorize(
     start = init if isinstance(init, (tuple, list)) else None
     given = {**locals(), "init": init if start is None else Settings.init}
     with as_arguments():
-        settings, graph_settings = chosen(Settings, given), chosen(GraphSettings, given)
-        rows = prepare(as_matrix(X), check("normalize", normalize))
+        settings, graph_settings = checked(Settings, given), checked(GraphSettings, given)
+        rows = prepare(as_matrix(X), checked(RowSettings, {**given, "dtype": None}).normalize)
         return run(rows, settings, graph_settings, graph, start, on_step)[0]
 
 
@@ -121,27 +116,6 @@ def require_sound(X: Any, where: str) -> None:
 def prepare(X: Matrix, how: str) -> Matrix:
     """Rows normalized, in a copy."""
     return X if how == "none" else normalize_rows(X.copy(), how)
-
-
-def chosen(kind: type[Chosen], given: Mapping[str, Any]) -> Chosen:
-    """The settings of one kind among everything that was given, checked."""
-    return kind(**{field.name: check(field.name, given[field.name], field.default) for field in fields(kind)})
-
-
-def check(name: str, value: Any, default: Any = ...) -> Any:
-    """The value of an option, if it is one, as a type of Python's own."""
-    where, words = f"--{name.replace('_', '-')}", WORDS.get(name, ())
-    if (value is None and default is None) or (isinstance(value, str) and value in words):
-        return value
-    if name not in NUMBERS:
-        raise ParameterError(where, f"{reprlib.repr(value)} is none of {', '.join(words)}", "give one of them")
-    bounds = NUMBERS[name]
-    number = isinstance(value, Integral if bounds.whole else Real) and not isinstance(value, bool)
-    if number and bounds.least <= value <= bounds.most:
-        return int(value) if bounds.whole else float(value)
-    ends = f"from {bounds.least:g} to {bounds.most:g}" if bounds.most < np.inf else f"of at least {bounds.least:g}"
-    what = f"{reprlib.repr(value)} is not a {'whole ' if bounds.whole else ''}number {ends}"
-    raise ParameterError(where, f"none of {', '.join(words)}, and {what}" if words else what)
 
 
 @contextmanager

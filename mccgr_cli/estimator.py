@@ -15,14 +15,23 @@ from sklearn.metrics import pairwise_distances_argmin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from mccgr_cli.api import as_arguments, as_matrix, check, chosen, in_python, prepare, require_sound, run
+from mccgr_cli.api import as_arguments, as_matrix, in_python, prepare, require_sound, run
 from mccgr_cli.blocks.from_file import blocks_of
 from mccgr_cli.blocks.products import moments
 from mccgr_cli.blocks.protocol import Array, Matrix
 from mccgr_cli.core import kmeans as clustering
 from mccgr_cli.core.solver import Step, shortfall, squared_errors, transform
 from mccgr_cli.errors import ArgumentError
-from mccgr_cli.settings import ALTERNATIVES, CLUSTER_RESTARTS, NORMALIZATION, PRESETS, SILENCED, GraphSettings, Settings
+from mccgr_cli.settings import (
+    PRESETS,
+    SILENCED,
+    ClusterSettings,
+    GraphSettings,
+    RowSettings,
+    Settings,
+    checked,
+    settings_of,
+)
 from mccgr_cli.workflow import stages
 
 # Options that scikit-learn has names of its own for.
@@ -164,7 +173,7 @@ class MCCGR(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
         max_iter: int = Settings.iterations,
         tol: float = Settings.tolerance,
         ridge: float = Settings.ridge,
-        normalize: str = NORMALIZATION,
+        normalize: str = RowSettings.normalize,
         n_neighbors: int = GraphSettings.neighbors,
         weight: str = GraphSettings.weight,
         symmetry: str = GraphSettings.symmetry,
@@ -174,8 +183,8 @@ class MCCGR(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
         search: str = GraphSettings.search,
         graph_features: str = GraphSettings.graph_features,
         n_clusters: int | None = None,
-        assign_labels: str = "kmeans",
-        kmeans_n_init: int = CLUSTER_RESTARTS,
+        assign_labels: str = ClusterSettings.assign,
+        kmeans_n_init: int = ClusterSettings.restarts,
         on_step: Callable[[Step], None] | None = None,
         random_state: int | np.random.RandomState | None = Settings.seed,
     ) -> None:
@@ -213,9 +222,9 @@ class MCCGR(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
         if name not in PRESETS:
             raise ArgumentError("name", f"{name!r} is no preset", f"choose one of {', '.join(PRESETS)}")
         preset = {PARAMETERS.get(option, option): value for option, value in PRESETS[name].items()}
-        for in_units, without in ALTERNATIVES:
-            if without in given:
-                preset.pop(in_units, None)
+        for name, setting in settings_of(Settings).items():
+            if setting.instead_of in given:
+                preset.pop(name, None)
         return cls(**{**preset, **given})
 
     def fit(self, X: Any, y: Any = None, *, graph: Any = None) -> Self:
@@ -226,16 +235,17 @@ class MCCGR(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
         """
         X = self._checked(X, fitting=True)
         with as_arguments(OF_CLUSTERS):
-            clusters, assign = check("k", self.n_clusters, None), check("assign", self.assign_labels)
-            restarts = check("restarts", self.kmeans_n_init)
-            stages.check_clusters(clusters or 1, assign, X.shape[0])
+            values = {option: getattr(self, parameter) for option, parameter in OF_CLUSTERS.items()}
+            clusters = checked(ClusterSettings, {**values, "seed": 0})
+            stages.check_clusters(clusters.k or 1, clusters.assign, X.shape[0])
         with as_arguments(PARAMETERS):
             settings, graph_settings = self._settings(X.shape)
-            if assign == "max" and clusters not in (None, settings.k):
+            if clusters.assign == "max" and clusters.k not in (None, settings.k):
                 raise ArgumentError("n_clusters", f"the {settings.k} components are the clusters", "leave it out")
-            rows = prepare(X, check("normalize", self.normalize))
+            rows = prepare(X, checked(RowSettings, {"normalize": self.normalize, "dtype": None}).normalize)
             factors, self.graph_ = run(rows, settings, graph_settings, graph, None, self.on_step)
-        self.labels_ = stages.assign_clusters(factors.W, clusters or settings.k, assign, restarts, settings.seed)
+        k, assign, restarts = clusters.k or settings.k, clusters.assign, clusters.restarts
+        self.labels_ = stages.assign_clusters(factors.W, k, assign, restarts, settings.seed)
         self.embedding_, self.components_, self.feature_weights_ = factors.W, factors.H, factors.rho
         self.n_components_, self.n_iter_, self.alpha_ = settings.k, factors.iterations, factors.alpha
         self.converged_, self.history_ = factors.converged, factors.history
@@ -310,7 +320,7 @@ class MCCGR(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
             given["k"] = min(*shape, self.n_clusters or FEW)
         if not isinstance(self.random_state, Integral):
             given["seed"] = check_random_state(self.random_state).randint(np.iinfo(np.int32).max)
-        return chosen(Settings, given), chosen(GraphSettings, given)
+        return checked(Settings, given), checked(GraphSettings, given)
 
     def _checked(self, X: Any, fitting: bool, some: bool = True) -> Matrix:
         with as_arguments():

@@ -1,19 +1,28 @@
-"""What can be chosen, and what is chosen by default: plain values that load at once."""
+"""Every setting: its default, the values it takes, and its help text.
+
+The options of the command line, the arguments in Python and the checks of both follow from the dataclasses here, so a
+default or a help text is changed in this file only. Plain values that load at once: no numpy, no click.
+"""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, fields
+import reprlib
+from collections.abc import Mapping
+from dataclasses import MISSING, dataclass, field, fields
+from functools import partial
+from numbers import Integral, Real
 from typing import Any, TypeVar
 
 from mccgr_cli.errors import ParameterError
 
 METHODS = ("mccgr", "mcc", "grnmf", "l2", "kl", "gdcls", "pg")
-BASELINES = ("k-means", "k-means-weighted")  # on X, and on X with the weights that mcc learns
+BASELINES = ("k-means", "k-means-weighted")  # on X, and on X with the feature weights that mcc learns
 SOLVERS = ("multiplicative", "coordinate")
 BANDWIDTHS = ("adaptive", "settle")
 INITS = ("graph", "nndsvd", "random")
 NORMALIZATIONS = ("none", "l1", "l2", "sqrt", "hellinger")
+PRECISIONS = ("float32", "float64")
 GRAPH_FEATURES = ("explained", "weighted", "plain")
 WEIGHTS = ("shared", "binary", "heat", "histogram", "cosine")
 SYMMETRIES = ("union", "mutual")
@@ -31,115 +40,312 @@ EXPORTED = ("W", "H", "assignments", "rho", "X", "A")
 EXPORT_FORMATS = ("csv", "tsv", "npy", "npz", "mat", "mtx", "h5ad")
 
 SCORES = ("accuracy", "nmi", "ari", "purity")
-SWEPT = ("alpha", "strength", "theta", "keep", "neighbors", "weight", "normalize")  # several values in an experiment
+HISTORY = ("objective", "data", "graph", "sigma", "seconds")  # recorded in every iteration
+SILENCED = 0.01  # a feature with a smaller weight counts as silenced
 
-# What a history records of every iteration, and the weight below which a feature counts as silenced.
-HISTORY = ("objective", "data", "graph", "sigma", "seconds")
-SILENCED = 0.01
-
-
-@dataclass(frozen=True)
-class Settings:
-    """How to factorize."""
-
-    k: int
-    method: str = "mccgr"
-    strength: float = 100.0  # of the graph, in units of the data
-    alpha: float | None = None  # the same in absolute units, instead
-    keep: float = 0.5  # share of what the factors explain that the weights of the features leave
-    theta: float | None = None  # width of the kernel in mean errors, instead
-    bandwidth: str | float = "adaptive"  # or "settle", or sigma itself
-    solver: str = "multiplicative"  # of mccgr, mcc, grnmf and l2
-    iterations: int = 200
-    tolerance: float = 1e-3
-    init: str = "graph"  # its parts; without a graph, singular vectors
-    restarts: int = 1
-    seed: int = 0
-    ridge: float = 1e-3  # of gdcls
-
-
-@dataclass(frozen=True)
-class GraphSettings:
-    """Which samples are neighbours, and what an edge between them weighs."""
-
-    neighbors: int = 5
-    weight: str = (
-        "shared"  # shared: by common neighbours, binary: 1, heat: exp(-d^2 / 2t^2), histogram: sum of minima, cosine
-    )
-    symmetry: str = "union"  # union: either is the other's neighbour; mutual: both are
-    metric: str | None = None  # of the search; by default cosine for cosine weights, else euclidean
-    heat_width: float | None = None  # t; by default the mean distance between samples
-    axes: int | None = None  # principal axes to compare samples on; 0: compare them as they are; None: axes_for
-    search: str = "auto"  # exact, or approximate where samples are many
-    graph_features: str = "explained"  # by what parts explain of them, by rho, or all alike
-
-    def __post_init__(self) -> None:
-        if self.metric == "histogram" and self.axes:
-            what = "coordinates on axes may be below 0, and have no histogram intersection"
-            raise ParameterError("--metric histogram", what, "leave --axes out, or give 0")
-
-    def axes_for(self, k: int = 0) -> int:
-        """On how many principal axes samples are compared, to tell k components apart."""
-        if self.axes is None and self.metric != "histogram":
-            return axes_for(k)
-        return self.axes or 0
-
-
-def axes_for(k: int = 0) -> int:
-    """How many principal axes tell k components apart."""
-    return max(50, 4 * k)
-
-
-NORMALIZATION = "hellinger"
-CLUSTER_RESTARTS = 20  # of k-means, when it clusters the coefficients once
+# Headings of help, manual pages and docs/COMMANDS.md, in this order.
+BASIC, IMAGES, METHOD, GRAPH, SOLVER = "Basic options", "Images", "Method", "Neighbour graph", "Solver"
+CLUSTERS, RESOURCES, OUTPUT = "Clusters", "Resources", "Output"
+GROUPS = (BASIC, IMAGES, METHOD, GRAPH, SOLVER, CLUSTERS, RESOURCES, OUTPUT)
 
 
 @dataclass(frozen=True)
 class Bounds:
-    """The numbers that an option takes; by default all so far from the ends that their squares are finite too."""
+    """The numbers that a setting takes. Without bounds of its own, squares of the numbers are still finite."""
 
     least: float = 1e-100
     most: float = 1e100
     whole: bool = False
 
 
-def counted(least: int, most: float = math.inf) -> Bounds:
+@dataclass(frozen=True)
+class Setting:
+    """What is known of a setting beside its default."""
+
+    help: str
+    group: str
+    values: tuple[str, ...] | Bounds | None = None  # words, or numbers
+    metavar: str | None = None  # default: N, NUMBER, or the words
+    default_text: str = ""  # the default in words, where None stands for it
+    flags: tuple[str, ...] = ()  # names of the option, if they do not follow from the name of the field
+    type: Any = None  # of the option, where ``values`` does not say it
+    instead_of: str = ""  # another setting for the same thing in other units; at most one of the two is given
+    or_number: Bounds | None = None  # numbers that it takes beside the words in ``values``
+
+
+def option(group: str, default: Any, help: str, **more: Any) -> Any:
+    """A field of a dataclass that is an option of the command line."""
+    return field(default=default, metadata={"setting": Setting(help, group, **more)})
+
+
+basic_option, image_option, method_option = partial(option, BASIC), partial(option, IMAGES), partial(option, METHOD)
+graph_option, solver_option, cluster_option = partial(option, GRAPH), partial(option, SOLVER), partial(option, CLUSTERS)
+
+
+def settings_of(kind: type) -> dict[str, Setting]:
+    """The settings among the fields of a dataclass, by name."""
+    return {one.name: one.metadata["setting"] for one in fields(kind) if "setting" in one.metadata}
+
+
+def whole(least: int, most: float = math.inf) -> Bounds:
     return Bounds(least, most, whole=True)
 
 
-# What may be chosen, by the names of the options.
-NUMBERS = {
-    "k": counted(1),
-    "strength": Bounds(0, 1e30),
-    "alpha": Bounds(0, 1e30),
-    "keep": Bounds(0.01, 1),
-    "theta": Bounds(),
-    "bandwidth": Bounds(),
-    "iterations": counted(0),
-    "tolerance": Bounds(0, 1),
-    "restarts": counted(1),
-    "seed": counted(0, 2**32 - 1),
-    "ridge": Bounds(1e-15, 1e15),
-    "neighbors": counted(1),
-    "heat_width": Bounds(),
-    "axes": counted(0, 10_000),
-}
-WORDS = {
-    "method": METHODS,
-    "bandwidth": BANDWIDTHS,  # or a number
-    "solver": SOLVERS,
-    "init": INITS,
-    "weight": WEIGHTS,
-    "symmetry": SYMMETRIES,
-    "metric": METRICS,
-    "search": SEARCHES,
-    "graph_features": GRAPH_FEATURES,
-    "normalize": NORMALIZATIONS,
-    "assign": ASSIGNMENTS,
-}
-# Two ways to say the same: the paper's, in the units of the data, and one without units.
-ALTERNATIVES = (("alpha", "strength"), ("theta", "keep"))
-# Other defaults that come together, by the names of the options.
+@dataclass(frozen=True)
+class Settings:
+    """How to factorize X ~ WH."""
+
+    k: int = basic_option(MISSING, "Number of components (clusters).", values=whole(1))
+    method: str = basic_option(
+        "mccgr",
+        "mccgr: correntropy loss and neighbour graph. mcc: correntropy loss. grnmf: squared error and graph. l2: "
+        "squared error. kl: Kullback-Leibler divergence. gdcls: constrained least squares. pg: projected gradients.",
+        values=METHODS,
+    )
+    strength: float = method_option(
+        100.0,
+        "Weight of the neighbour graph, without units. At 1 the graph and the data pull on a sample about equally. For "
+        "mccgr and grnmf.",
+        values=Bounds(0, 1e30),
+    )
+    alpha: float | None = method_option(
+        None,
+        "Weight of the graph in absolute units, as in the paper. Use instead of --strength.",
+        values=Bounds(0, 1e30),
+        instead_of="strength",
+    )
+    keep: float = method_option(
+        0.5,
+        "Fraction of the explained variance that feature weighting must preserve, from 0.01 to 1. Lower values silence "
+        "more features. For mccgr and mcc.",
+        values=Bounds(0.01, 1),
+        metavar="FRACTION",
+    )
+    theta: float | None = method_option(
+        None,
+        "Kernel width as a multiple of the mean error, as in the paper. Use instead of --keep.",
+        values=Bounds(),
+        instead_of="keep",
+    )
+    bandwidth: str | float = method_option(
+        "adaptive",
+        "Kernel width sigma. adaptive: follows the errors in every iteration, as in the paper. settle: follows them "
+        "until it is stable, then stays fixed. A number: fixed from the start.",
+        values=BANDWIDTHS,
+        or_number=Bounds(),
+        metavar=f"[{'|'.join(BANDWIDTHS)}|SIGMA]",
+    )
+    solver: str = solver_option(
+        "multiplicative",
+        "Algorithm for mccgr, mcc, grnmf and l2. multiplicative: the updates of the paper. coordinate: coordinate "
+        "descent, which reaches the same objective in far fewer iterations.",
+        values=SOLVERS,
+    )
+    iterations: int = solver_option(200, "Maximum number of iterations.", values=whole(0))
+    tolerance: float = solver_option(
+        1e-3,
+        "Stop when the relative change of the objective stays below this number for three iterations.",
+        values=Bounds(0, 1),
+    )
+    init: str = solver_option(
+        "graph",
+        "Starting point. graph: clusters of the neighbour graph (nndsvd if there is no graph). nndsvd: singular "
+        "vectors. random: random numbers.",
+        values=INITS,
+    )
+    restarts: int = solver_option(
+        1, "Number of starts. The factors with the lowest objective are kept.", values=whole(1)
+    )
+    seed: int = basic_option(
+        0,
+        "Seed of the random numbers. The same seed gives the same result.",
+        values=whole(0, 2**32 - 1),
+    )
+    ridge: float = solver_option(
+        1e-3,
+        "Regularization of gdcls, relative to the size of the basis.",
+        values=Bounds(1e-15, 1e15),
+    )
+
+
+@dataclass(frozen=True)
+class GraphSettings:
+    """Which samples are neighbours, and the weight of an edge between them."""
+
+    neighbors: int = graph_option(5, "Nearest neighbours of each sample.", values=whole(1))
+    weight: str = graph_option(
+        "shared",
+        "Weight of an edge. shared: fraction of neighbours that both samples have in common. binary: 1. heat: "
+        "exp(-distance^2 / 2t^2). histogram: histogram intersection. cosine: cosine similarity.",
+        values=WEIGHTS,
+    )
+    symmetry: str = graph_option(
+        "union",
+        "union: connect two samples if either is a neighbour of the other. mutual: connect them only if both are.",
+        values=SYMMETRIES,
+    )
+    metric: str | None = graph_option(
+        None,
+        "Distance of the neighbour search. histogram: histogram intersection of the rows, without --axes.",
+        values=METRICS,
+        default_text="cosine with --weight cosine, otherwise euclidean",
+    )
+    heat_width: float | None = graph_option(
+        None,
+        "Width t of --weight heat.",
+        values=Bounds(),
+        metavar="T",
+        default_text="mean distance between samples",
+    )
+    axes: int | None = graph_option(
+        None,
+        "Number of principal components used to find neighbours. 0: use the rows themselves.",
+        values=whole(0, 10_000),
+        default_text="50, or 4 per component if that is more",
+    )
+    search: str = graph_option(
+        "auto",
+        "exact: find all nearest neighbours. approximate: find nearly all of them, much faster. auto: exact up to "
+        "50,000 samples, then approximate if the extra 'neighbours' is installed.",
+        values=SEARCHES,
+    )
+    graph_features: str = graph_option(
+        "explained",
+        "Features used to find neighbours (mccgr). plain: all features equally. weighted: by the weights of the "
+        "loss. explained: as weighted, then again by the features that differ between the clusters of that graph.",
+        values=GRAPH_FEATURES,
+    )
+
+    def __post_init__(self) -> None:
+        if self.metric == "histogram" and self.axes:
+            what = "principal components have negative values, and those have no histogram intersection"
+            raise ParameterError("--metric histogram", what, "leave --axes out, or give 0")
+
+    def axes_for(self, k: int = 0) -> int:
+        """Number of principal components on which samples are compared to find k clusters."""
+        if self.axes is None and self.metric != "histogram":
+            return axes_for(k)
+        return self.axes or 0
+
+
+def axes_for(k: int = 0) -> int:
+    """Number of principal components that can separate k clusters."""
+    return max(50, 4 * k)
+
+
+@dataclass(frozen=True)
+class RowSettings:
+    """What happens to the rows of X before the factorization."""
+
+    normalize: str = basic_option(
+        "hellinger",
+        "Normalization of each row. none: values as they are. l1: sum 1. l2: length 1. sqrt: square root of every "
+        "value. hellinger: l1, then sqrt.",
+        values=NORMALIZATIONS,
+    )
+    dtype: str | None = solver_option(
+        None,
+        "Precision of the computation.",
+        values=PRECISIONS,
+        default_text="float32 if MATRIX is float32, otherwise float64",
+    )
+
+
+@dataclass(frozen=True)
+class ClusterSettings:
+    """How coefficients, or the rows of a matrix, become clusters."""
+
+    k: int | None = basic_option(None, "Number of clusters.", values=whole(1), default_text="number of components")
+    assign: str = cluster_option(
+        "kmeans",
+        "kmeans: k-means on the coefficients. max: the component with the largest coefficient.",
+        values=ASSIGNMENTS,
+    )
+    restarts: int = cluster_option(20, "Number of k-means runs. The tightest clusters are kept.", values=whole(1))
+    seed: int = field(default=0, metadata=Settings.__dataclass_fields__["seed"].metadata)
+
+
+@dataclass(frozen=True)
+class Description:
+    """How an image is described. Visual words stand for descriptors that were made in one of these ways."""
+
+    detector: str = image_option(
+        "dense",
+        "dense: describe patches on a regular grid. keypoints: describe the keypoints that OpenCV's SIFT finds.",
+        values=DETECTORS,
+    )
+    step: int = image_option(
+        10, "Distance between two points of the grid.", values=whole(1, 1_000_000), metavar="PIXELS"
+    )
+    radii: tuple[int, ...] = image_option(
+        (4, 8, 12, 16),
+        "Radii of the patches at every point of the grid: from the centre to the side.",
+        values=whole(2, LARGEST_RADIUS),
+        metavar="PIXELS,...",
+    )
+    min_contrast: float = image_option(
+        1.0,
+        "Skip patches with less contrast. 1 means that brightness changes by one grey level (of 256) per pixel.",
+        values=Bounds(0, 255),
+    )
+    max_size: int = image_option(
+        500,
+        "Scale larger images down until their longer side has this length. 0: never scale.",
+        values=whole(0, 1_000_000),
+        metavar="PIXELS",
+    )
+    root_sift: bool = image_option(False, "Compare descriptors by the square roots of their values (RootSIFT).")
+    soft: bool = image_option(
+        False, "Divide each descriptor among the nearest words. Helps if images have few descriptors."
+    )
+
+
+@dataclass(frozen=True)
+class Learning:
+    """How visual words are learnt."""
+
+    words: tuple[int, ...] = basic_option(
+        (300,),
+        "Number of visual words. Several numbers give several files: X.h5 becomes X.300.h5 and X.1000.h5.",
+        values=whole(1, 1_000_000),
+        metavar="N,...",
+    )
+    sample: int = image_option(
+        200_000,
+        "Number of descriptors to learn the words from. All images contribute equally.",
+        values=whole(1, 10**9),
+    )
+    descriptors_per_image: int | None = image_option(
+        None,
+        "Maximum number of these descriptors from one image.",
+        values=whole(1, 10**9),
+        default_text="no limit",
+    )
+    seed: int = field(default=0, metadata=Settings.__dataclass_fields__["seed"].metadata)
+
+
+@dataclass(frozen=True)
+class Drawing:
+    """How a figure is drawn."""
+
+    title: str | None = basic_option(None, "Title of the figure.", metavar="TEXT", default_text="none")
+    size: tuple[float, float] | None = basic_option(
+        None, "Size in inches.", metavar="WIDTHxHEIGHT", default_text="depends on the figure"
+    )
+    shape: tuple[int, int] | None = basic_option(
+        None,
+        "Size of the images in --figure basis, in pixels.",
+        metavar="HEIGHTxWIDTH",
+        default_text="square, if the number of features is a square number",
+    )
+    order: str = basic_option(
+        "C",
+        "Order of the pixels in --figure basis. C: row by row. F: column by column, as in many MATLAB files.",
+        values=ORDERS,
+    )
+
+
+# Settings that are chosen together by --preset, instead of their defaults.
 PRESETS: dict[str, dict[str, Any]] = {
     "paper": {
         "normalize": "none",
@@ -155,45 +361,40 @@ PRESETS: dict[str, dict[str, Any]] = {
         "graph_features": "plain",
     }
 }
+SWEPT = ("alpha", "strength", "theta", "keep", "neighbors", "weight", "normalize")  # an experiment takes several values
+
+Kind = TypeVar("Kind")
 
 
-Chosen = TypeVar("Chosen", Settings, GraphSettings)
+def by_preset(preset: str, kind: type[Kind], **chosen: Any) -> Kind:
+    """Settings with the values of a preset instead of the defaults."""
+    known = settings_of(kind)
+    return kind(**{**{name: value for name, value in PRESETS[preset].items() if name in known}, **chosen})
 
 
-def by_preset(name: str, kind: type[Chosen], **given: Any) -> Chosen:
-    """Settings with the defaults of a preset."""
-    known = {field.name for field in fields(kind)}
-    return kind(**{**{name: value for name, value in PRESETS[name].items() if name in known}, **given})
+def checked(kind: type[Kind], values: Mapping[str, Any]) -> Kind:
+    """Settings from values of any origin (Python arguments, a checkpoint), each checked."""
+    known = settings_of(kind)
+    return kind(
+        **{
+            one.name: check_value(one.name, known[one.name], values[one.name], one.default)
+            for one in fields(kind)  # type: ignore[arg-type]
+        }
+    )
 
 
-@dataclass(frozen=True)
-class Description:
-    """How an image is described. Words stand for descriptors that were made in one of these ways."""
-
-    detector: str = "dense"
-    step: int = 10  # pixels between the points of the dense grid
-    radii: tuple[int, ...] = (4, 8, 12, 16)  # pixels from the centre of a patch to its side
-    min_contrast: float = 1.0  # of a patch, as a slope in grey levels a pixel; weaker ones are left out
-    max_size: int = 500  # pixels of an image's longer side, to which larger ones are scaled down; 0: any
-    root_sift: bool = False  # compare descriptors by their square roots
-    soft: bool = False  # share a descriptor among the words that are near it
-
-
-@dataclass(frozen=True)
-class Learning:
-    """How visual words are learnt."""
-
-    words: tuple[int, ...] = (300,)  # for each of these a codebook
-    sample: int = 200_000  # descriptors to learn from, from all images together
-    descriptors_per_image: int | None = None  # of these, at most so many from one image
-    seed: int = 0
-
-
-@dataclass(frozen=True)
-class Drawing:
-    """How a figure is drawn."""
-
-    title: str | None = None
-    size: tuple[float, float] | None = None  # width and height in inches; by default what suits the figure
-    shape: tuple[int, int] | None = None  # height and width in pixels of the images in a basis
-    order: str = "C"  # of their pixels: C: row by row, F: column by column
+def check_value(name: str, setting: Setting, value: Any, default: Any = ...) -> Any:
+    """A value of a setting as a plain Python number or word, or a :class:`ParameterError`."""
+    flag = f"--{name.replace('_', '-')}"
+    words = setting.values if isinstance(setting.values, tuple) else ()
+    bounds = setting.or_number if words else setting.values
+    if (value is None and default is None) or (isinstance(value, str) and value in words):
+        return value
+    if not isinstance(bounds, Bounds):
+        raise ParameterError(flag, f"{reprlib.repr(value)} is not one of {', '.join(words)}", "choose one of them")
+    is_number = isinstance(value, Integral if bounds.whole else Real) and not isinstance(value, bool)
+    if is_number and bounds.least <= value <= bounds.most:
+        return int(value) if bounds.whole else float(value)
+    limits = f"from {bounds.least:g} to {bounds.most:g}" if bounds.most < math.inf else f"of at least {bounds.least:g}"
+    what = f"{reprlib.repr(value)} is not a {'whole ' if bounds.whole else ''}number {limits}"
+    raise ParameterError(flag, f"none of {', '.join(words)}, and {what}" if words else what)

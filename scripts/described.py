@@ -1,4 +1,4 @@
-"""What the commands say of themselves, in parts: one walk over them for all that is written from it."""
+"""The help of all commands, in parts: manual pages, docs/COMMANDS.md and completions are written from it."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import click
 
 from mccgr_cli.cli import main as group
+from mccgr_cli.cli.options import grouped
 
 EXAMPLES = "Examples:"
 EXIT_STATUS = (
@@ -27,7 +28,7 @@ class Described:
     usage: str  # what follows
     summary: str
     paragraphs: list[str]
-    options: list[tuple[str, str]]  # how each is written, and what it does
+    options: list[tuple[str, list[tuple[str, str]]]]  # by heading: how each is written, and what it does
     examples: list[str]
     commands: list[tuple[str, str]]  # of the group, with what they do
 
@@ -65,7 +66,10 @@ def described(command: click.Command, context: click.Context) -> Described:
         " ".join(command.collect_usage_pieces(context)),
         " ".join(summary.split()),
         [" ".join(paragraph.split()) for paragraph in paragraphs if paragraph not in as_typed],
-        [(declaration(one), explanation(one)) for one in options(command, context)],
+        [
+            (heading, [(declaration(one), explanation(one, context)) for one in members])
+            for heading, members in grouped(command.get_params(context))
+        ],
         [line for line in examples if line != EXAMPLES],
         [(one.path, one.summary) for one in inner],
     )
@@ -87,7 +91,9 @@ def declaration(option: click.Option) -> str:
     return ", ".join(flags(option)) + (f" {value}" if value else "")
 
 
-def explanation(option: click.Option) -> str:
-    shown = option.show_default if isinstance(option.show_default, str) else option.default
-    more = f" [default: {shown}]" if option.show_default else " [required]" if option.required else ""
-    return " ".join(f"{option.help}{more}".split())
+def explanation(option: click.Option, context: click.Context) -> str:
+    """The help text with what stands behind it in brackets, as --help has it."""
+    extra = option.get_help_extra(context)
+    brackets = [f"default: {extra['default']}"] if "default" in extra else []
+    brackets += ["required"] if "required" in extra else []
+    return " ".join(f"{option.help} {f'[{brackets[0]}]' if brackets else ''}".split())

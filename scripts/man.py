@@ -30,10 +30,13 @@ def page(one: Described, related: list[str]) -> str:
     ]
     for paragraph in one.paragraphs:
         lines += [".PP", escape(paragraph)]
-    for heading, entries in (("COMMANDS", one.commands), ("OPTIONS", one.options)):
-        if entries:
-            lines.append(f".SH {heading}")
-            lines += [line for term, text in entries for line in entry(term, text)]
+    if one.commands:
+        lines.append(".SH COMMANDS")
+        lines += [line for term, text in one.commands for line in entry(term, text)]
+    lines.append(".SH OPTIONS")
+    for heading, entries in one.options:
+        lines.append(f".SS {escape(heading)}")
+        lines += [line for term, text in entries for line in entry(term, text)]
     if one.examples:
         lines += [".SH EXAMPLES", ".nf", *map(escape, one.examples), ".fi"]
     lines.append(".SH EXIT STATUS")

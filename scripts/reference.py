@@ -8,8 +8,8 @@ from described import EXIT_STATUS, Described, everything
 
 HEAD = """# Commands
 
-Every command with all its options, as `--help` and the manual pages have them. This page is written by
-`scripts/generate.py` from the commands themselves: to change it, change their help texts.
+All commands with all their options, as in `--help` and the manual pages. `scripts/generate.py` writes this page from
+the help texts. To change it, change them.
 """
 
 
@@ -25,7 +25,8 @@ def section(one: Described) -> str:
     lines = [f"## {one.path}", "", escape(one.summary), "", "```text", f"{one.path} {one.usage}", "```", ""]
     for paragraph in one.paragraphs:
         lines += [escape(paragraph), ""]
-    lines += [*(f"* `{term}`: {escape(about)}" for term, about in one.options), ""]
+    for heading, entries in one.options:
+        lines += [f"**{heading}**", "", *(f"* `{term}`: {escape(about)}" for term, about in entries), ""]
     if one.examples:
         lines += ["```sh", *one.examples, "```", ""]
     return "\n".join(lines)

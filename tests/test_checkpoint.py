@@ -148,12 +148,12 @@ def test_an_interrupt_waits_for_the_iteration_and_says_how_to_go_on(mccgr, X_fil
     ended = mccgr("factorize", X_file, *OPTIONS, "-o", parts, "--checkpoint", checkpoint)
     undo()
     assert ended.status == 130
-    message = f"mccgr: interrupted; go on after iteration 12 with: mccgr factorize --resume '{checkpoint}'"
+    message = f"mccgr: interrupted; continue after iteration 12 with: mccgr factorize --resume '{checkpoint}'"
     assert ended.stderr.splitlines()[-1] == message
     assert not parts.exists()
     resumed = mccgr("factorize", "--resume", checkpoint)
     assert resumed.status == 0, resumed.stderr
-    assert "going on after iteration 12" in resumed.stderr
+    assert "continuing after iteration 12" in resumed.stderr
     assert contents(parts) == contents(whole)
     assert not checkpoint.exists()
     assert sorted(path.name for path in tmp_path.iterdir()) == ["X.h5", "parts.h5", "whole.h5"]
@@ -210,7 +210,7 @@ def test_a_run_that_is_interrupted_before_it_goes_on_can_still_go_on(mccgr, inte
 
     monkeypatch.setattr("mccgr_cli.workflow.stages.prepare", interrupt)
     ended = mccgr("factorize", "--resume", interrupted)
-    assert ended.stderr == f"mccgr: interrupted; go on with: mccgr factorize --resume {interrupted}\n"
+    assert ended.stderr == f"mccgr: interrupted; continue with: mccgr factorize --resume {interrupted}\n"
 
 
 def test_the_hint_repeats_how_to_run(mccgr, X_file, tmp_path, interrupt_at):
@@ -223,7 +223,7 @@ def test_the_hint_repeats_how_to_run(mccgr, X_file, tmp_path, interrupt_at):
 
 
 def test_what_to_compute_cannot_be_said_anew(refused, X_file, interrupted):
-    assert "--k: the run that goes on has decided it" in refused(
+    assert "--k: the run in the checkpoint has decided it" in refused(
         "factorize", "--resume", interrupted, "--k", 4, status=2
     )
     assert "MATRIX" in refused("factorize", X_file, "--resume", interrupted, status=2)
@@ -248,13 +248,13 @@ def test_another_dataset_of_the_same_file_is_another_matrix(mccgr, refused, tmp_
     undo()
     assert "with other data or options" in refused("factorize", f"{tmp_path}/two.h5::B", *command)
     (tmp_path / "two.h5").rename(tmp_path / "moved.h5")
-    assert "going on after" in mccgr("factorize", f"{tmp_path}/moved.h5::A", *command).stderr
+    assert "continuing after" in mccgr("factorize", f"{tmp_path}/moved.h5::A", *command).stderr
 
 
 def test_a_matrix_that_has_changed_is_refused(refused, X_file, interrupted):
     with h5py.File(X_file, "r+") as file:
         file["X"][0, 0] += 1
-    assert "is not as it was when the run" in refused("factorize", "--resume", interrupted)
+    assert "has changed since the run" in refused("factorize", "--resume", interrupted)
     assert interrupted.exists()
 
 
@@ -264,7 +264,7 @@ def test_a_checkpoint_is_no_output_and_no_input(mccgr, refused, X_file, interrup
     assert "is the output" in refused(*command, tmp_path / "G.h5", status=2)
     precious = tmp_path / "precious.h5"
     precious.write_text("precious")
-    assert "is no checkpoint" in refused(*command, precious, "--overwrite")
+    assert "is not a checkpoint" in refused(*command, precious, "--overwrite")
     assert precious.read_text() == "precious"
     assert "the state of a run" in refused("cluster", interrupted)
     assert "- cannot be read again" in refused(
@@ -290,8 +290,8 @@ def test_info_says_what_a_checkpoint_is_about(mccgr, interrupted):
     ("name", "value"),
     [
         ("run", "no JSON"),
-        ("run", json.dumps({"typed": {"output": "x"}, "parameters": {}, "inputs": [], "version": __version__})),
-        ("run", json.dumps({"typed": {"k": 3}, "parameters": {}, "inputs": [["X", "0"]], "version": __version__})),
+        ("run", json.dumps({"output": "x", "parameters": {}, "inputs": [], "version": __version__})),
+        ("run", json.dumps({"output": None, "parameters": {"k": 3}, "inputs": [["X", "0"]], "version": __version__})),
         ("run", 3),
         ("random", "{}"),
         ("random", json.dumps({"bit_generator": "MT19937"})),
@@ -316,7 +316,7 @@ def test_checkpoints_that_lack_something_are_refused(mccgr, interrupted, name):
     outcome = mccgr("factorize", "--resume", interrupted)
     assert outcome.status == 1
     assert "without" in outcome.stderr or "damaged" in outcome.stderr
-    assert "go on" not in outcome.stderr.splitlines()[-1]
+    assert "continue" not in outcome.stderr.splitlines()[-1]
 
 
 def test_a_checkpoint_neither_overwrites_by_itself_nor_says_how_to_run(refused, interrupted, tmp_path):
@@ -326,7 +326,7 @@ def test_a_checkpoint_neither_overwrites_by_itself_nor_says_how_to_run(refused, 
     (tmp_path / "F.h5").unlink()
     with h5py.File(interrupted, "r+") as file:
         run = json.loads(file.attrs["run"])
-        file.attrs["run"] = json.dumps({**run, "typed": {**run["typed"], "overwrite": True}})
+        file.attrs["run"] = json.dumps({**run, "parameters": {**run["parameters"], "overwrite": True}})
     assert "damaged or was changed" in refused("factorize", "--resume", interrupted)
 
 
@@ -352,7 +352,7 @@ def test_a_checkpoint_that_cannot_be_written_does_not_end_the_run(mccgr, X_file,
     command = ("factorize", X_file, *OPTIONS, "-o", tmp_path / "F.h5", "--checkpoint", tmp_path / "C.h5")
     done = mccgr(*command, "--checkpoint-every", 0)
     assert done.status == 0
-    assert "no room; the run goes on" in done.stderr
+    assert "no room; the run continues" in done.stderr
     assert (tmp_path / "F.h5").exists()
 
 
@@ -368,7 +368,9 @@ def test_a_result_that_cannot_be_written_is_not_lost(mccgr, X_file, tmp_path, mo
     command = ("factorize", X_file, *OPTIONS, "-o", tmp_path / "F.h5", "--checkpoint", tmp_path / "C.h5")
     failed = mccgr(*command)
     assert failed.status == 1
-    assert "no space left on device; free some space or choose another place; go on after iteration 30" in failed.stderr
+    assert (
+        "no space left on device; free some space or choose another place; continue after iteration 30" in failed.stderr
+    )
     assert mccgr("factorize", "--resume", tmp_path / "C.h5", "-o", tmp_path / "G.h5").status == 0
     monkeypatch.undo()
     assert mccgr("factorize", X_file, *OPTIONS, "-o", tmp_path / "F.h5").status == 0
@@ -385,14 +387,14 @@ def test_a_signal_after_the_last_iteration_leaves_all_of_them(mccgr, X_file, tmp
     monkeypatch.setattr(solver.Course, "factors", disturbed)
     ended = mccgr("factorize", X_file, *OPTIONS, "-o", tmp_path / "F.h5", "--checkpoint", tmp_path / "C.h5")
     assert ended.status == 130
-    assert "go on after iteration 30 with" in ended.stderr
+    assert "continue after iteration 30 with" in ended.stderr
 
 
 def test_the_state_is_kept_as_often_as_asked_for(mccgr, X_file, tmp_path, monkeypatch):
-    from mccgr_cli.cli import resuming
+    from mccgr_cli.cli import checkpointing
 
     kept = []
-    monkeypatch.setattr(resuming.Keeper, "write", lambda keeper, progress, A: kept.append(progress))
+    monkeypatch.setattr(checkpointing.Keeper, "write", lambda keeper, progress, A: kept.append(progress))
     command = ("factorize", X_file, *OPTIONS, "-o", tmp_path / "F.h5", "--checkpoint", tmp_path / "C.h5")
     assert mccgr(*command).status == 0
     assert kept == []
@@ -414,7 +416,7 @@ def test_a_failure_says_how_to_go_on(mccgr, X_file, tmp_path, monkeypatch):
     command = ("factorize", X_file, *OPTIONS, "-o", tmp_path / "F.h5", "--checkpoint", tmp_path / "C.h5")
     failed = mccgr(*command, "--checkpoint-every", 0)
     assert failed.status == 1
-    assert "tcp://node: the scheduler has gone; start it again; go on after iteration 8 with" in failed.stderr
+    assert "tcp://node: the scheduler has gone; start it again; continue after iteration 8 with" in failed.stderr
 
 
 def test_a_signal_in_the_moment_when_a_checkpoint_gets_its_name_is_not_lost(mccgr, X_file, tmp_path, monkeypatch):
@@ -428,7 +430,7 @@ def test_a_signal_in_the_moment_when_a_checkpoint_gets_its_name_is_not_lost(mccg
     command = ("factorize", X_file, *OPTIONS, "-o", tmp_path / "F.h5", "--checkpoint", tmp_path / "C.h5")
     ended = mccgr(*command, "--checkpoint-every", 0)
     assert ended.status == 130
-    assert "go on after iteration 0 with" in ended.stderr
+    assert "continue after iteration 0 with" in ended.stderr
 
 
 @pytest.mark.slow
@@ -478,12 +480,13 @@ def test_values_that_no_run_has_never_become_factors(mccgr, X_file, tmp_path, in
 
 
 @pytest.mark.parametrize(
-    ("name", "value"), [("output", True), ("output", False), ("output", "a\0b"), ("source", "\ud800"), ("k", 3)]
+    ("name", "value"), [("output", True), ("label_key", False), ("output", "a\0b"), ("source", "\ud800"), ("k", "3")]
 )
 def test_what_nobody_can_type_is_refused(refused, interrupted, tmp_path, name, value):
     with h5py.File(interrupted, "r+") as file:
         run = json.loads(file.attrs["run"])
-        file.attrs["run"] = json.dumps({**run, "typed": {**run["typed"], name: value}})
+        changed = {"output": value} if name == "output" else {"parameters": {**run["parameters"], name: value}}
+        file.attrs["run"] = json.dumps({**run, **changed})
     assert "damaged or was changed" in refused("factorize", "--resume", interrupted, "-q")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["C.h5", "X.h5"]
 
@@ -501,7 +504,7 @@ def test_names_that_no_checkpoint_can_have(refused, X_file, tmp_path):
     assert "too long" in refused(*command, tmp_path / ("y" * 256))
     assert "name one" in refused(*command, "", status=2)
     assert "name one" in refused(*command, "-", status=2)
-    assert "no --checkpoint" in refused("factorize", X_file, "--k", 2, "--checkpoint-every", 5, status=2)
+    assert "without --checkpoint" in refused("factorize", X_file, "--k", 2, "--checkpoint-every", 5, status=2)
     os.mkfifo(tmp_path / "pipe.h5")
     pipe = ("factorize", tmp_path / "pipe.h5", "--k", 2, "-o", tmp_path / "F.h5", "--checkpoint", tmp_path / "C.h5")
     assert "cannot be read again" in refused(*pipe, status=2)
@@ -539,5 +542,5 @@ def test_a_run_whose_time_is_up_can_go_on(X_file, tmp_path):
     script = f"ulimit -St 3; {command} -o {tmp_path}/F.h5 --checkpoint {tmp_path}/C.h5"
     done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=False)
     assert done.returncode == 152, done.stderr
-    assert "ended by SIGXCPU; go on after iteration" in done.stderr
+    assert "ended by SIGXCPU; continue after iteration" in done.stderr
     assert sorted(path.name for path in tmp_path.iterdir()) == ["C.h5", "X.h5"]

@@ -427,7 +427,7 @@ def test_an_experiment_goes_on_with_or_without_a_cluster(mccgr, classes, tmp_pat
         assert mccgr(*arguments, "--jobs", 0).status == 130
     outcome = mccgr(*arguments, "--scheduler", "local:2")
     assert outcome.status == 0, outcome.stderr
-    assert "going on after 3 of 3 trials" in outcome.stderr
+    assert "continuing after 3 of 3 trials" in outcome.stderr
 
 
 def interrupt(_):
@@ -474,7 +474,7 @@ def test_no_process_is_left_when_mccgr_is_ended(classes, tmp_path, number):
         assert said == ""
     else:
         assert process.returncode == 128 + number
-        assert said.endswith("r.h5.part; the same command goes on\n")
+        assert said.endswith("r.h5.part; the same command continues\n")
         assert len(said.splitlines()) == 1
 
 

@@ -37,7 +37,7 @@ def test_every_option_is_in_help_manual_and_reference(option, command, context):
     reference = (ROOT / "docs" / "COMMANDS.md").read_text()
     section = re.search(rf"^## {path}\n(.*?)^## ", reference, re.DOTALL | re.MULTILINE)[1]
     # where options are explained: in an example does not count
-    in_help = command.get_help(context).partition("\nOptions:\n")[2]
+    in_help = re.split(r"\n(?:Basic options|Options|Output):\n", command.get_help(context), maxsplit=1)[1]
     in_manual = manual.partition(".SH OPTIONS")[2].partition(".SH EXAMPLES")[0]
     in_reference = "\n".join(re.findall(r"^\* `([^`]*)`:", section, re.MULTILINE))
     for flag in described.flags(option):

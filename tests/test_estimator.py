@@ -30,13 +30,22 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import mccgr_cli
 from mccgr_cli import MCCGR, factorize
-from mccgr_cli.api import as_matrix, check
+from mccgr_cli.api import as_matrix
 from mccgr_cli.blocks.rows import normalize
 from mccgr_cli.core.graph import build_graph
 from mccgr_cli.errors import ArgumentError, MccgrError
 from mccgr_cli.estimator import PARAMETERS
 from mccgr_cli.files.container import Contents, encode
-from mccgr_cli.settings import METHODS, NORMALIZATION, NUMBERS, PRESETS, WORDS, GraphSettings, Settings
+from mccgr_cli.settings import (
+    METHODS,
+    PRESETS,
+    ClusterSettings,
+    GraphSettings,
+    RowSettings,
+    Settings,
+    checked,
+    settings_of,
+)
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -156,11 +165,11 @@ def test_defaults_bounds_and_names_are_those_of_the_command_line():
     ours = {field.name: field.default for kind in (Settings, GraphSettings) for field in fields(kind)}
     estimator = inspect.signature(MCCGR).parameters
     function = inspect.signature(factorize).parameters
-    for option, default in {**ours, "normalize": NORMALIZATION}.items():
+    for option, default in {**ours, "normalize": RowSettings.normalize}.items():
         if option != "k":
             assert function[option].default == default
             assert estimator[PARAMETERS.get(option, option)].default == default
-        assert option in NUMBERS or option in WORDS
+        assert any(option in settings_of(kind) for kind in (Settings, GraphSettings, RowSettings))
     assert all(parameter.kind is parameter.KEYWORD_ONLY for parameter in list(estimator.values())[1:])
 
 
@@ -232,7 +241,7 @@ def test_samples_of_zeros_have_coefficients_of_zeros(fitted, X):
 
 
 def test_attributes_describe_the_fit(X, fitted):
-    rows = normalize(X.copy(), NORMALIZATION)
+    rows = normalize(X.copy(), RowSettings.normalize)
     assert fitted.n_components_ == 3
     assert fitted.n_features_in_ == X.shape[1]
     assert fitted.n_iter_ == len(fitted.history_["objective"]) - 1
@@ -245,7 +254,7 @@ def test_attributes_describe_the_fit(X, fitted):
 
 
 def test_inverse_transform_gives_the_normalized_rows_back(X, fitted):
-    rows = normalize(X.copy(), NORMALIZATION)
+    rows = normalize(X.copy(), RowSettings.normalize)
     back = fitted.inverse_transform(fitted.transform(X))
     assert np.linalg.norm(back - rows) < 0.3 * np.linalg.norm(rows)
     np.testing.assert_array_equal(fitted.inverse_transform(sparse.csr_array(np.eye(3))), fitted.components_)
@@ -254,7 +263,7 @@ def test_inverse_transform_gives_the_normalized_rows_back(X, fitted):
 
 
 def test_a_transform_fits_each_sample_by_itself_and_better_than_the_graph_lets_it(X, fitted):
-    rows, root = normalize(X.copy(), NORMALIZATION), np.sqrt(fitted.feature_weights_)
+    rows, root = normalize(X.copy(), RowSettings.normalize), np.sqrt(fitted.feature_weights_)
 
     def missed(W):
         return np.linalg.norm(root * (rows - W @ fitted.components_))
@@ -464,7 +473,7 @@ def test_other_units_overrule_a_preset():
 
 
 def test_numbers_of_numpy_are_numbers(X):
-    assert check("k", np.int32(3)) == 3
+    assert checked(ClusterSettings, {**vars(ClusterSettings()), "k": np.int32(3)}).k == 3
     assert MCCGR(np.int64(3), strength=np.float32(10), max_iter=np.int8(2)).fit(X).n_iter_ == 2
     assert as_matrix(X) is X  # nothing is copied that need not be
 

@@ -151,7 +151,7 @@ def test_a_killed_experiment_goes_on_and_ends_with_the_same_results(mccgr, class
         file.write(b'{"name": "hellinger 5 9", "resu')  # as a crash leaves it
     outcome = mccgr("experiment", classes, *arguments, "-o", out)
     assert outcome.status == 0, outcome.stderr
-    assert f"going on after {done - 1} of 24 trials" in outcome.stderr
+    assert f"continuing after {done - 1} of 24 trials" in outcome.stderr
     mccgr("experiment", classes, *arguments, "--jobs", 0, "-o", tmp_path / "whole.h5")
     assert same(columns(out), columns(tmp_path / "whole.h5"))
 
@@ -182,7 +182,7 @@ FOUR_TRIALS = ("--methods", "l2", "--k", 2, "--runs", 4, "--jobs", 0)
 def test_a_run_that_replaces_its_output_goes_on_too(mccgr, interrupted, classes, tmp_path):
     options = ("experiment", classes, *FOUR_TRIALS, "--overwrite", "-o", tmp_path / "r.h5")
     interrupted(*options)
-    assert "going on after 2 of 4 trials" in mccgr(*options).stderr
+    assert "continuing after 2 of 4 trials" in mccgr(*options).stderr
 
 
 def test_what_is_damaged_is_done_again(mccgr, interrupted, classes, tmp_path):
@@ -190,7 +190,7 @@ def test_what_is_damaged_is_done_again(mccgr, interrupted, classes, tmp_path):
     interrupted(*options)
     lines = part.read_text().splitlines()
     part.write_text("\n".join([lines[0], lines[1].replace("l2", "kl"), "[]", 10**5 * "[", "{", lines[0], lines[2], ""]))
-    assert "going on after 1 of 4 trials" in mccgr(*options).stderr
+    assert "continuing after 1 of 4 trials" in mccgr(*options).stderr
     mccgr(*options[:-1], tmp_path / "whole.h5")
     assert same(columns(tmp_path / "r.h5"), columns(tmp_path / "whole.h5"))
 
@@ -249,7 +249,7 @@ def test_an_interrupted_experiment_says_how_to_go_on(classes, tmp_path, number):
     os.killpg(process.pid, number)
     _, said = process.communicate(timeout=30)
     assert process.returncode == 128 + number
-    assert said.splitlines()[-1].endswith("r.h5.part; the same command goes on")
+    assert said.splitlines()[-1].endswith("r.h5.part; the same command continues")
     assert "Traceback" not in said
 
 
@@ -421,6 +421,6 @@ def test_results_in_a_journal_that_are_none_are_made_again(mccgr, classes, tmp_p
     part.write_text("\n".join([first, *map(json.dumps, entries)]) + "\n")
     outcome = mccgr(*options)
     assert outcome.status == 0, outcome.stderr
-    assert f"going on after {len(entries) - 2} of {len(entries)}" in outcome.stderr
+    assert f"continuing after {len(entries) - 2} of {len(entries)}" in outcome.stderr
     with h5py.File(tmp_path / "r.h5") as again, h5py.File(tmp_path / "whole.h5") as whole:
         assert again["accuracy"][()].tolist() == whole["accuracy"][()].tolist()

@@ -395,10 +395,10 @@ def test_matrix_of_another_checksum_is_told_of(mccgr, tmp_path, X_file):
 @pytest.mark.parametrize(
     ("arguments", "status", "told"),
     [
-        (["-o", "out.xlsx"], 2, "does not say its format; let the name end in .csv, .tsv,"),
-        (["--format", "mat", "-o", "out.csv"], 2, "--format: mat, and the output ends in .csv"),
+        (["-o", "out.xlsx"], 2, "has no suffix of a known format; end the name in .csv, .tsv,"),
+        (["--format", "mat", "-o", "out.csv"], 2, "--format: mat, but the output ends in .csv"),
         (["--what", "X", "-o", "out.csv"], 2, "no X in c.h5; it has W, H, assignments, rho"),
-        (["--what", "W", "-o", "out.mat"], 2, "--what: a .mat file holds all there is; leave it out, or choose .csv"),
+        (["--what", "W", "-o", "out.mat"], 2, "--what: a .mat file holds everything; leave it out, or choose .csv"),
         (["--matrix", "X.h5", "-o", "out.npz"], 2, "--matrix: a .npz file has no place for it; leave it out, or"),
         (["-o", "out.mtx"], 2, "assignments is a list, and Matrix Market holds matrices; choose .csv or .npy"),
         (["-o", "there.csv"], 1, "there.csv: exists already"),

@@ -297,7 +297,7 @@ def test_bad_images_are_named_and_the_rest_goes_on(mccgr, folder, tmp_path, jobs
     for name, reason in skipped.items():
         assert [line for line in lines if line.startswith(f"skipped {name}: {reason}")], outcome.stderr
     assert "void: no images in this folder" in lines
-    assert "images: 9 of 17 used" in lines
+    assert "images used: 9 of 17" in lines
     with h5py.File(tmp_path / "X.h5") as file:
         assert sorted(file["skipped/names"].asstr()) == sorted(name.replace("\\n", "\n") for name in skipped)
         assert len(file["skipped/reasons"]) == len(skipped)
@@ -325,7 +325,7 @@ def test_odd_but_good_images_are_used_and_counted(mccgr, folder, tmp_path):
     assert "1 image scaled from more than 8 bits" in lines
     assert "1 image turned as EXIF says" in lines
     assert "fine/turned.jpg: turned as EXIF says" in lines
-    assert "images: 14 used, all of them" in lines
+    assert "images used: 14, all of them" in lines
     assert "fine/Größe 大 '\".png" in names_in(tmp_path / "X.h5")
 
 
@@ -450,7 +450,7 @@ def test_an_image_that_crashes_its_decoder_is_skipped(folder, tmp_path):
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert "skipped fine/evil.png: its decoder crashed" in done.stderr
-    assert "images: 8 of 9 used" in done.stderr
+    assert "images used: 8 of 9" in done.stderr
 
 
 # Interrupted

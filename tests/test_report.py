@@ -428,7 +428,7 @@ def test_images_that_cannot_be_read_are_named_in_their_place(report, mccgr, cont
     outcome = mccgr("report", tmp_path / "C.h5", "--images", images, "-o", tmp_path / "b.html", "--jobs", 0)
     assert "not shown: ant/0.png: not there" in outcome.stderr
     assert "not shown: bee/1.png: not an image" in outcome.stderr
-    assert "images: 88 of 90 shown" in outcome.stderr
+    assert "images shown: 88 of 90" in outcome.stderr
 
 
 def test_the_wrong_folder_is_one_error(refused, C_file, tmp_path, contents):

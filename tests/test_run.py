@@ -97,8 +97,13 @@ def test_the_stages_are_those_of_the_other_commands(run, mccgr, X_file, tmp_path
     line = f"mccgr cluster {out / 'factors.h5'} --restarts 3 --seed 7 -o {out / 'clusters.h5'}"
     assert provenance["command_line"] == line
     (before,) = provenance["inputs"]
-    line = f"mccgr factorize {X_file} --preset paper --k 3 --normalize l2 --seed 7 -o {out / 'factors.h5'}"
-    assert before["provenance"]["command_line"] == line
+    line = before["provenance"]["command_line"]
+    assert line.startswith(f"mccgr factorize {X_file} --k 3 --alpha 100 --theta 1")
+    assert line.endswith(f"--normalize l2 -o {out / 'factors.h5'}")
+    words = [word for word in line.split()[1:] if word != str(out / "factors.h5")]
+    assert mccgr(*words, tmp_path / "again.h5").status == 0
+    with h5py.File(tmp_path / "F.h5") as typed, h5py.File(tmp_path / "again.h5") as again:
+        assert typed["W"][:].tobytes() == again["W"][:].tobytes()
 
 
 def test_files_that_no_run_made_are_not_replaced(run, refused, X_file, tmp_path):
@@ -167,7 +172,7 @@ def test_what_does_not_fit_is_refused_in_one_line(mccgr, X_file, tmp_path, argum
 def test_pipes_and_devices_among_the_images_are_left_out(run, images):
     os.mkfifo(images / "brick" / "pipe.png")
     (images / "grass" / "endless.png").symlink_to("/dev/zero")
-    assert "images: 15 of 17 used" in run(images, "--k", 3, "--iterations", 2, *QUICK).stderr
+    assert "images used: 15 of 17" in run(images, "--k", 3, "--iterations", 2, *QUICK).stderr
 
 
 def test_folders_are_not_matrices(refused, images, tmp_path):
@@ -273,7 +278,7 @@ def test_an_interrupted_run_goes_on_where_it_was(images, tmp_path):
     process.send_signal(signal.SIGINT)
     said = process.communicate()[1]
     assert process.returncode == 130
-    assert said.splitlines()[-1].endswith("the same command goes on")
+    assert said.splitlines()[-1].endswith("the same command continues")
     done = subprocess.run([*words, "50"], capture_output=True, text=True, check=True)
     assert "[1/5] extract: nothing has changed" in done.stderr
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == FILES

@@ -2,29 +2,40 @@
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
-import click
+from mccgr_cli.cli import options
+from mccgr_cli.cli.options import MatrixInput, Output
+from mccgr_cli.settings import ClusterSettings, RowSettings
 
-from mccgr_cli.cli import computing, options, types
-from mccgr_cli.settings import CLUSTER_RESTARTS
+if TYPE_CHECKING:
+    from mccgr_cli.cli.job import Caller
 
 
-@click.command()
-@options.matrix_input("FACTORS")
-@click.option("--k", type=types.number("k"), metavar="N", help="Number of clusters.  [default: the components]")
-@computing.assignment
-@computing.kmeans_restarts("--restarts", CLUSTER_RESTARTS)
-@computing.normalization("none")
-@options.seed
+@dataclass(frozen=True)
+class Clustering:
+    """What ``mccgr cluster`` computes."""
+
+    matrix: MatrixInput
+    clusters: ClusterSettings
+    normalize: str = "none"
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        return options.parameters(self.matrix, self.clusters, normalize=self.normalize)
+
+
+@options.command
+@options.gathered("clusters", ClusterSettings)
 @options.output
-@options.verbosity
-def command(**given: Any) -> None:
+@options.matrix("FACTORS")
+@options.gathered("rows", RowSettings, only=("normalize",), changed={"normalize": {"default": "none"}})
+def command(matrix: MatrixInput, clusters: ClusterSettings, rows: RowSettings, output: Output) -> None:
     """Cluster the samples by their coefficients W.
 
-    FACTORS is a file made by factorize or transform, or - for standard input. Given a matrix instead, the
-    samples themselves are clustered: the k-means baseline. --transpose, --label-key and --normalize are for
-    matrices.
+    FACTORS is a file from factorize or transform, or - for standard input. If FACTORS is a matrix, its rows are
+    clustered: this is the k-means baseline. --transpose, --label-key and --normalize are for matrices only.
 
     \b
     Examples:
@@ -32,15 +43,20 @@ def command(**given: Any) -> None:
       mccgr cluster X.factors.h5 --assign max -o clusters.h5
       mccgr cluster X.h5 --k 5 --normalize sqrt -o baseline.h5
     """
+    cluster(Clustering(matrix, clusters, rows.normalize), output)
+
+
+def cluster(request: Clustering, output: Output, caller: Caller | None = None) -> None:
+    """Cluster the samples of a file and write a clusters file."""
     from mccgr_cli.cli.job import Job
     from mccgr_cli.workflow import stages
 
-    job = Job(given, "clusters")
-    loaded = job.load(given["source"], ("factors", "clusters", "matrix"))
-    chosen = (given[name] for name in ("normalize", "assign", "k", "restarts", "seed"))
-    contents = stages.cluster(loaded, *chosen)
-    job.reporter.note(describe(contents["assignments"]))
-    job.write(contents)
+    with Job("cluster", output, request.parameters, derived=(request.matrix.source, "clusters"), caller=caller) as job:
+        loaded = job.load(request.matrix.source, ("factors", "clusters", "matrix"), request.matrix)
+        chosen = request.clusters
+        contents = stages.cluster(loaded, request.normalize, chosen.assign, chosen.k, chosen.restarts, chosen.seed)
+        job.reporter.note(describe(contents["assignments"]))
+        job.write(contents)
 
 
 def describe(assignments: Any) -> str:

@@ -12,25 +12,12 @@ import click
 from mccgr_cli.cli import options, types
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from mccgr_cli.core.metrics import Scores
     from mccgr_cli.files.readers import Loaded
 
 
-def labels_option(metavar: str, otherwise: str = "") -> Callable[[options.Function], options.Function]:
-    """Labels that are not in the file; ``otherwise``: what is without any."""
-    return click.option(
-        "--labels",
-        type=types.FILE,
-        metavar="FILE",
-        help="The true classes: one a line, or a .mat, .npy, .csv, .h5ad or HDF5 file (FILE::NAME names a variable or "
-        f"column).  [default: the labels in {metavar}{'; ' if otherwise else ''}{otherwise}]",
-    )
-
-
 def true_classes(loaded: Loaded, labels: str | None) -> list[str] | None:
-    """The class of every sample: what was given, or what is in the file, if anything."""
+    """The class of every sample from the file of --labels, or else from the file of clusters; None without labels."""
     from mccgr_cli.errors import DataError
     from mccgr_cli.files.readers import load_labels
 
@@ -42,16 +29,16 @@ def true_classes(loaded: Loaded, labels: str | None) -> list[str] | None:
     return truth
 
 
-@click.command()
+@options.command
 @click.argument("source", metavar="CLUSTERS", type=types.FILE)
-@labels_option("CLUSTERS")
+@options.labels("CLUSTERS")
 @options.output_format("table", "json", "csv")
 def command(source: str, labels: str | None, style: str) -> None:
     """Compare clusters with the true classes.
 
-    Prints the accuracy (clusters matched with classes by Kuhn-Munkres), the normalized mutual information
-    (divided by the larger entropy, as in the paper), the adjusted Rand index, the purity, and how many
-    samples of each class are in each cluster.
+    Prints the accuracy (clusters are matched with classes by the Kuhn-Munkres algorithm), the normalized mutual
+    information (NMI, divided by the larger entropy, as in the paper), the adjusted Rand index (ARI), the purity, and
+    the number of samples of each class in each cluster.
 
     \b
     Examples:
@@ -59,8 +46,13 @@ def command(source: str, labels: str | None, style: str) -> None:
       mccgr evaluate clusters.h5 --labels classes.txt --format json
       mccgr cluster X.factors.h5 -o - | mccgr evaluate - --format csv
     """
+    evaluate(source, labels, style)
+
+
+def evaluate(source: str, labels: str | None, style: str) -> None:
+    """Print the scores of a clusters file."""
     from mccgr_cli.cli.job import show
-    from mccgr_cli.core.metrics import evaluate
+    from mccgr_cli.core import metrics
     from mccgr_cli.errors import DataError
     from mccgr_cli.files.readers import load
 
@@ -68,7 +60,7 @@ def command(source: str, labels: str | None, style: str) -> None:
     truth = true_classes(loaded, labels)
     if truth is None:
         raise DataError(loaded.name, "no labels to compare the clusters with", "give them with --labels FILE")
-    show(FORMATS[style](evaluate(truth, loaded.contents["assignments"])))
+    show(FORMATS[style](metrics.evaluate(truth, loaded.contents["assignments"])))
 
 
 def summary(scores: Scores) -> dict[str, Any]:

@@ -4,84 +4,116 @@ from __future__ import annotations
 
 import hashlib
 import json
-from pathlib import Path
+from dataclasses import MISSING, asdict, dataclass, fields
 from typing import TYPE_CHECKING, Any
 
-import click
-
-from mccgr_cli.cli import computing, options, types
+from mccgr_cli.cli import options, types
+from mccgr_cli.cli.group import invocation
+from mccgr_cli.cli.options import MatrixInput, Output, Resources
 from mccgr_cli.settings import (
     BASELINES,
+    BASIC,
     METHODS,
-    NORMALIZATION,
-    NORMALIZATIONS,
     SWEPT,
-    WEIGHTS,
     GraphSettings,
+    RowSettings,
     Settings,
+    option,
+    settings_of,
 )
 
 if TYPE_CHECKING:
-    from mccgr_cli.files.readers import Loaded
+    from mccgr_cli.cli.job import Job
     from mccgr_cli.workflow.experiment import Plan
 
 EVERYTHING = (*METHODS, *BASELINES)
 
 
-@click.command()
-@options.matrix_input("MATRIX")
-@computing.preset
-@click.option(
-    "--methods",
-    type=types.Words(EVERYTHING, everything="all"),
-    metavar="NAME,...",
-    default="all",
-    show_default=True,
-    help=f"What to compare, of {', '.join(EVERYTHING)}; all of them by default.",
-)
-@click.option(
-    "--k",
-    "ks",
-    type=types.Numbers(min=1, max=10_000),
-    metavar="N,...",
-    required=True,
-    help="Numbers of classes to draw and of clusters to make: 2-10 or 2,5,10.",
-)
-@click.option(
-    "--runs",
-    type=types.Whole(min=1, max=100_000),
-    metavar="N",
-    default=50,
-    show_default=True,
-    help="Random draws of classes for each --k.",
-)
-@computing.sweep("--strength", Settings.strength, types.number("strength"), "Weight of the graph (mccgr, grnmf).")
-@computing.sweep("--alpha", None, types.number("alpha"), "The same in the paper's way, instead of --strength.")
-@computing.sweep("--keep", Settings.keep, types.number("keep"), "What the weights of features leave (mccgr, mcc).")
-@computing.sweep("--theta", None, types.number("theta"), "The same in the paper's way, instead of --keep.")
-@computing.sweep("--neighbors", GraphSettings.neighbors, types.number("neighbors"), "Of each sample (mccgr, grnmf).")
-@computing.sweep("--weight", GraphSettings.weight, click.Choice(WEIGHTS), "Of an edge (mccgr, grnmf).")
-@computing.sweep("--normalize", NORMALIZATION, click.Choice(NORMALIZATIONS), "What to do to the rows first.")
-@computing.start(files=False)
-@computing.course
-@computing.graph_search
-@computing.graph_features
-@computing.kmeans_restarts("--cluster-restarts", 10)
-@options.jobs
-@options.scheduler
-@options.seed
+def swept(kind: type, name: str) -> Any:
+    """A field for several values of a setting of another dataclass."""
+    setting = settings_of(kind)[name]
+    default = {one.name: one.default for one in fields(kind)}[name]
+    return option(
+        setting.group,
+        default,
+        setting.help,
+        type=types.Several(types.type_of(setting)),
+        metavar="NAME,..." if isinstance(setting.values, tuple) else "NUMBER,...",
+        instead_of=setting.instead_of,
+    )
+
+
+@dataclass(frozen=True)
+class Sweeps:
+    """Settings that an experiment tries with several values each."""
+
+    normalize: tuple[str, ...] = swept(RowSettings, "normalize")
+    strength: tuple[float, ...] = swept(Settings, "strength")
+    alpha: tuple[float, ...] | None = swept(Settings, "alpha")
+    keep: tuple[float, ...] = swept(Settings, "keep")
+    theta: tuple[float, ...] | None = swept(Settings, "theta")
+    neighbors: tuple[int, ...] = swept(GraphSettings, "neighbors")
+    weight: tuple[str, ...] = swept(GraphSettings, "weight")
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What an experiment compares, and how often."""
+
+    ks: tuple[int, ...] = option(
+        BASIC,
+        MISSING,
+        "Numbers of classes to draw, and of clusters to find: 2-10 or 2,5,10.",
+        flags=("--k",),
+        type=types.Numbers(min=1, max=10_000),
+        metavar="N,...",
+    )
+    runs: int = option(
+        BASIC, 50, "Random draws of classes for each --k.", type=types.Whole(min=1, max=100_000), metavar="N"
+    )
+    methods: tuple[str, ...] = option(
+        BASIC,
+        "all",
+        f"Methods to compare: {', '.join(EVERYTHING)}, or all.",
+        type=types.Words(EVERYTHING, everything="all"),
+        metavar="NAME,...",
+    )
+    cluster_restarts: int = option(
+        BASIC,
+        10,
+        "Number of k-means runs on the coefficients. The tightest clusters are kept.",
+        type=types.Whole(min=1),
+        metavar="N",
+    )
+
+
+@options.command
+@options.gathered("comparison", Comparison)
 @options.output
-@options.verbosity
-def command(**given: Any) -> None:
-    """Compare methods on random draws of classes, as the paper does.
+@options.gathered("settings", Settings, exclude=("method", *SWEPT), k=1)
+@options.preset
+@options.matrix("MATRIX")
+@options.gathered("sweeps", Sweeps)
+@options.gathered("graph", GraphSettings, exclude=SWEPT)
+@options.resources("jobs", "scheduler")
+def command(
+    matrix: MatrixInput,
+    comparison: Comparison,
+    sweeps: Sweeps,
+    settings: Settings,
+    graph: GraphSettings,
+    resources: Resources,
+    output: Output,
+) -> None:
+    """Compare methods on random draws of classes, as in the paper.
 
-    For every --k and run, so many classes of MATRIX are drawn; all methods factorize their samples from the same
-    start, that of mccgr with its graph; k-means clusters the coefficients; and the clusters are compared with the
-    classes. k-means on the samples themselves, and on samples with the weights that mcc gives the features, is
-    compared too. Options that take several values try each of them.
+    Each run draws --k classes of MATRIX. All methods factorize the samples of these classes from the same start, which
+    is the start of mccgr. k-means clusters the coefficients, and the clusters are compared with the classes. There are
+    two baselines: k-means on the samples, and k-means on the samples with the feature weights of mcc. Options with
+    several values (NUMBER,...) try each value.
 
-    What is done is kept in FILE.part as it comes: the same command goes on where a killed one was, and ends with the
-    same results, whatever --jobs or --scheduler. 'mccgr table' and 'mccgr plot' show them.
+    Finished runs are saved in FILE.part. After an interruption, the same command continues, and gives the same
+    results, whatever --jobs or --scheduler. 'mccgr table' and 'mccgr plot' show the results.
 
     \b
     Examples:
@@ -90,38 +122,48 @@ def command(**given: Any) -> None:
       mccgr experiment X.h5 --preset paper --k 2-10 -o paper.h5
       mccgr experiment X.h5 --k 2-10 -o results.h5 --scheduler tcp://host:8786
     """
-    from mccgr_cli.cli import keep
     from mccgr_cli.cli.job import Job
     from mccgr_cli.errors import DataError, ParameterError
+    from mccgr_cli.files.readers import split_inner
+    from mccgr_cli.workflow import experiment
+
+    if output.path == "-":
+        raise ParameterError("-o -", "an experiment saves finished runs beside its output file", "name a file")
+    plan = make_plan(comparison, sweeps, settings, graph)
+    parameters = options.parameters(matrix, settings, graph, comparison, sweeps)
+    del parameters["k"], parameters["method"]
+    with Job("experiment", output, parameters, derived=(matrix.source, "results"), resources=resources) as job:
+        loaded = job.load_matrix(matrix)
+        if "labels" not in loaded.contents:
+            raise DataError(loaded.name, "no labels to draw classes by", "name them with --label-key")
+        X, labels = loaded.contents["X"], loaded.contents["labels"]
+        experiment.check(plan, X, labels)
+        identity = identity_of({**parameters, "source": split_inner(matrix.source)[1]}, loaded.sha256)
+        perform_trials(job, plan, X, labels, identity)
+
+
+def perform_trials(job: Job, plan: Plan, X: Any, labels: Any, identity: str) -> None:
+    """Run all trials that are not in the journal yet, then write the results."""
+    from mccgr_cli.errors import DataError
     from mccgr_cli.files.container import Contents
     from mccgr_cli.files.journal import Journal
     from mccgr_cli.workflow import experiment
 
-    if given["output"] == "-":
-        raise ParameterError("-o -", "an experiment needs a file beside which it can keep what it has done", "name one")
-    given = options.told_once(given)
-    plan = make_plan(given)
-    job = Job(given, "results")
-    matrix = job.load(given["source"], ("matrix",))
-    if "labels" not in matrix.contents:
-        raise DataError(matrix.name, "no labels to draw classes by", "name them with --label-key")
-    X, labels = matrix.contents["X"], matrix.contents["labels"]
-    experiment.check(plan, X, labels)
-    trials = plan.trials()
-    journal = Journal(beside(job.paths[0]), identity(given, matrix), given["overwrite"])
+    path = job.paths[0]
+    journal = Journal(path.with_name(f"{path.name}.part"), identity, job.output.overwrite)
     try:
         for name in [name for name, rows in journal.done.items() if not experiment.are_rows(rows)]:
             del journal.done[name]
-        before = list(journal.done.values())
+        trials, before = plan.trials(), list(journal.done.values())
         left = [trial for trial in trials if trial.name not in journal.done]
         if before:
-            job.reporter.note(f"going on after {len(before)} of {len(trials)} trials")
-        with job.crew(len(left)) as workers, job.reporter.comparing(plan, len(trials), before) as show:
-            keep(f"what is done is kept in {journal.path}; the same command goes on")
+            job.reporter.note(f"continuing after {len(before)} of {len(trials)} trials")
+        with job.workers(len(left)) as workers, job.reporter.comparing(plan, len(trials), before) as show:
+            invocation().leaves = f"finished runs are saved in {journal.path}; the same command continues"
             for number, rows in workers.as_done(experiment.perform, left, (X, labels, plan), None):
                 if rows is None:
-                    what = f"the trial {left[number].name} ended its process whenever it was tried"
-                    fewer = "give fewer --jobs" if given["scheduler"] is None else "let fewer workers share it"
+                    what = f"the trial {left[number].name} ended its process each time it was tried"
+                    fewer = "give fewer --jobs" if job.resources.scheduler is None else "use fewer workers"
                     raise DataError("worker processes", what, f"there may be too little memory; {fewer}")
                 journal.add(left[number].name, rows)
                 show(rows)
@@ -132,29 +174,25 @@ def command(**given: Any) -> None:
         journal.close()
 
 
-def make_plan(given: dict[str, Any]) -> Plan:
+def make_plan(comparison: Comparison, sweeps: Sweeps, settings: Settings, graph: GraphSettings) -> Plan:
     from mccgr_cli.workflow.experiment import Plan
 
-    swept = {name: given[name] for name in SWEPT}
-    for name in ("alpha", "theta"):
-        swept[name] = swept[name] or (None,)
-    first = {name: values[0] for name, values in swept.items()}
-    fixed = {**given, **first, "k": 1, "method": "mccgr"}
-    settings, graph = options.chosen(Settings, fixed), options.chosen(GraphSettings, fixed)
-    fixed_by_plan = {"methods": given["methods"], "ks": given["ks"], "runs": given["runs"], "seed": given["seed"]}
-    return Plan(settings=settings, graph=graph, restarts=given["cluster_restarts"], **fixed_by_plan, **swept)
+    values: dict[str, Any] = {**asdict(sweeps), "alpha": sweeps.alpha or (None,), "theta": sweeps.theta or (None,)}
+    return Plan(
+        methods=comparison.methods,
+        ks=comparison.ks,
+        runs=comparison.runs,
+        seed=settings.seed,
+        settings=settings,
+        graph=graph,
+        restarts=comparison.cluster_restarts,
+        **values,
+    )
 
 
-def identity(given: dict[str, Any], matrix: Loaded) -> str:
-    """What must be the same for results to belong together."""
+def identity_of(parameters: dict[str, Any], sha256: str) -> str:
+    """Results with the same identity belong to the same experiment."""
     from mccgr_cli import __version__
-    from mccgr_cli.files.readers import split_inner
 
-    about = {name: value for name, value in given.items() if name not in (*options.MANNERS, "source")}
-    of_file = split_inner(given["source"])[1]
-    text = json.dumps([__version__, matrix.sha256, of_file, about], sort_keys=True, default=str)
+    text = json.dumps([__version__, sha256, parameters], sort_keys=True, default=str)
     return hashlib.sha256(text.encode()).hexdigest()
-
-
-def beside(path: Path) -> Path:
-    return path.with_name(f"{path.name}.part")

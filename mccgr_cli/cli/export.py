@@ -2,53 +2,76 @@
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from mccgr_cli.cli import options, types
+from mccgr_cli.cli.options import GroupedOption, MatrixInput, Output
 from mccgr_cli.errors import ParameterError
-from mccgr_cli.settings import EXPORT_FORMATS, EXPORTED
+from mccgr_cli.settings import BASIC, EXPORT_FORMATS, EXPORTED, option
+
+if TYPE_CHECKING:
+    from mccgr_cli.cli.job import Caller
 
 TEXTS = ("csv", "tsv", "mtx")
 OF_ONE = (*TEXTS, "npy")
 WITH_OTHERS = ("mat", "h5ad")
 
 
-@click.command()
-@options.matrix_input("FILE")
-@click.option(
-    "--what",
-    type=click.Choice(EXPORTED),
-    help="Of a file with several, what goes into .csv, .tsv, .npy or .mtx, which hold one thing.  [default: "
-    "assignments of clusters, W of factors, else X or A]",
-)
-@click.option(
-    "--matrix",
-    type=types.FILE,
-    metavar="MATRIX",
-    help="Put this X, from which FILE was made, into .h5ad or .mat too; --transpose and --label-key are about it.",
-)
-@click.option("--graph", type=types.FILE, metavar="GRAPH", help="Put this graph of the samples into .h5ad or .mat too.")
+@dataclass(frozen=True)
+class Exported:
+    """What goes into the exported file."""
+
+    what: str | None = option(
+        BASIC,
+        None,
+        "Part of FILE to export, for formats that hold one thing (.csv, .tsv, .npy, .mtx).",
+        values=EXPORTED,
+        default_text="assignments of clusters, W of factors, else X or A",
+    )
+    with_matrix: str | None = option(
+        BASIC,
+        None,
+        "Add this matrix, from which FILE was made, to .h5ad or .mat. --transpose and --label-key say how to read it.",
+        flags=("--matrix",),
+        type=types.FILE,
+        metavar="MATRIX",
+    )
+    with_graph: str | None = option(
+        BASIC,
+        None,
+        "Add this graph of the samples to .h5ad or .mat.",
+        flags=("--graph",),
+        type=types.FILE,
+        metavar="GRAPH",
+    )
+
+
+@options.command
+@options.output
+@options.gathered("exported", Exported)
 @click.option(
     "--format",
     "form",
-    type=click.Choice(EXPORT_FORMATS),
-    help=f"Where -o does not say it by its suffix.  [default: {EXPORT_FORMATS[0]}]",
+    cls=GroupedOption,
+    type=click.Choice(list(EXPORT_FORMATS)),
+    default_text="the suffix of the output, or csv",
+    help="Format of the output.",
 )
-@options.output
-@options.verbosity
-def command(**given: Any) -> None:
-    """Write what is in a file for other programs.
+@options.matrix("FILE")
+def command(matrix: MatrixInput, exported: Exported, form: str | None, output: Output) -> None:
+    """Write the contents of a file for other programs.
 
-    FILE is any file that mccgr makes (or a matrix in any format that it reads), or - for standard input. The suffix of
-    the output says its format. .csv and .tsv are tables with names: the cluster and the label of every sample, W, H,
-    the weights of the features, X, or the edges of a graph. .npy and .mtx (Matrix Market) are numbers alone. .npz
-    (numpy), .mat (MATLAB) and .h5ad (AnnData, scanpy) hold all that is in FILE, with names, parameters and history;
-    sparse stays sparse. Values are the same to the bit, and the same input gives the same bytes.
+    FILE is any file that mccgr makes, a matrix in any format that it reads, or - for standard input. The suffix of the
+    output decides the format. .csv and .tsv are tables with names: the cluster and label of every sample, W, H, the
+    weights of the features, X, or the edges of a graph. .npy and .mtx (Matrix Market) hold numbers only. .npz (numpy),
+    .mat (MATLAB) and .h5ad (AnnData, scanpy) hold everything in FILE, with names, parameters and history. Sparse
+    matrices stay sparse. Values are the same to the bit, and the same input gives the same bytes.
 
-    Clusters and classes count from 0, but in .mat from 1, as MATLAB does; there the classes are called gnd. Names go
-    into tables as they are, also those that a spreadsheet takes for formulas, of which you are told.
+    Clusters and classes count from 0, except in .mat, where they count from 1 as usual in MATLAB, and the classes are
+    called gnd. Names go into tables unchanged. You are warned of names that a spreadsheet would take for formulas.
 
     \b
     Examples:
@@ -58,34 +81,45 @@ def command(**given: Any) -> None:
       mccgr export X.factors.clusters.h5 --matrix X.h5 --graph X.graph.h5 -o X.h5ad
       mccgr export X.factors.h5 --what rho --format tsv -o - | sort -k 2 -g | head
     """
+    export(matrix, exported, form, output)
+
+
+def export(
+    matrix: MatrixInput, exported: Exported, form: str | None, output: Output, caller: Caller | None = None
+) -> None:
+    """Write the contents of a file in the format of another program."""
     from mccgr_cli.cli.job import Job, derived_path
 
-    form = options.chosen_format(given["output"], given["form"], EXPORT_FORMATS)
-    refuse_unused(form)
-    if [given["source"], given["matrix"], given["graph"]].count("-") > 1:
+    form = options.choose_format(output.path, form, list(EXPORT_FORMATS))
+    refuse_unused(exported, form)
+    others = {kind: name for kind, name in (("matrix", exported.with_matrix), ("graph", exported.with_graph)) if name}
+    if [matrix.source, *others.values()].count("-") > 1:
         raise ParameterError("FILE", "standard input can be read only once", "name files")
-    job = Job(given, stage=None, readable=form in TEXTS)
+    about = {"source": matrix.source, "what": exported.what, "matrix": exported.with_matrix}
+    parameters: dict[str, Any] = {**options.parameters(matrix), **about, "graph": exported.with_graph, "form": form}
+    with Job("export", output, parameters, readable=form in TEXTS, caller=caller) as job:
+        from mccgr_cli.files.container import SCHEMA
+        from mccgr_cli.files.provenance import lineage
+        from mccgr_cli.output import export as formats
 
-    from mccgr_cli.files.container import SCHEMA
-    from mccgr_cli.files.provenance import lineage
-    from mccgr_cli.output import export as exporting
-
-    added = [kind for kind in ("matrix", "graph") if given[kind] is not None]
-    kinds = [kind for kind in SCHEMA if kind not in ("checkpoint", *added)]
-    loaded = job.load(given["source"], kinds)
-    others = {kind: job.load(given[kind], (kind,)) for kind in added}
-    made = lineage("export", job.parameters(), job.inputs)
-    export = exporting.gather(loaded, others.get("matrix"), others.get("graph"), made, job.reporter.note)
-    what = exporting.choose(given["what"], export, form)
-    if job.announce:
-        job.aim(derived_path(given["source"], what, f".{form}"))
-    job.deliver(exporting.render(export, what, form))
+        kinds = [kind for kind in SCHEMA if kind not in ("checkpoint", *others)]
+        loaded = job.load(matrix.source, kinds, matrix if "matrix" in kinds else None)
+        added = {kind: job.load(name, (kind,), matrix if kind == "matrix" else None) for kind, name in others.items()}
+        made = lineage("export", parameters, job.inputs)
+        contents = formats.gather(loaded, added.get("matrix"), added.get("graph"), made, job.reporter.note)
+        what = formats.choose(exported.what, contents, form)
+        if job.has_default_name:
+            job.write_to(derived_path(matrix.source, what, f".{form}"))
+        job.write_bytes(formats.render(contents, what, form))
 
 
-def refuse_unused(form: str) -> None:
-    """Refuse options that would come to nothing."""
-    context = click.get_current_context()
-    for name, formats in (("what", OF_ONE), ("matrix", WITH_OTHERS), ("graph", WITH_OTHERS)):
-        if context.params[name] is not None and form not in formats:
-            held = f"a .{form} file holds all there is" if name == "what" else f"a .{form} file has no place for it"
+def refuse_unused(exported: Exported, form: str) -> None:
+    """Refuse options that would have no effect."""
+    for name, value, formats in (
+        ("what", exported.what, OF_ONE),
+        ("matrix", exported.with_matrix, WITH_OTHERS),
+        ("graph", exported.with_graph, WITH_OTHERS),
+    ):
+        if value is not None and form not in formats:
+            held = f"a .{form} file holds everything" if name == "what" else f"a .{form} file has no place for it"
             raise ParameterError(f"--{name}", held, f"leave it out, or choose .{' or .'.join(formats)}")

@@ -4,42 +4,84 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import nullcontext
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from mccgr_cli.cli import computing, options, types
-from mccgr_cli.cli.resuming import LOADED, Keeper, Resumable
+from mccgr_cli.cli import options, types
+from mccgr_cli.cli.checkpointing import Checkpointing, checkpointing, keeper_for, refuse_what_resume_decides
+from mccgr_cli.cli.options import MatrixInput, Output, Resources
 from mccgr_cli.errors import MccgrError, ParameterError
-from mccgr_cli.settings import INITS, SILENCED, GraphSettings, Settings
+from mccgr_cli.settings import GRAPH, INITS, SILENCED, GraphSettings, RowSettings, Settings
 
 if TYPE_CHECKING:
     from mccgr_cli.blocks.protocol import BlockSource
-    from mccgr_cli.cli.job import Job
-    from mccgr_cli.core.solver import Factors
+    from mccgr_cli.cli.job import Caller, Job
+    from mccgr_cli.core.solver import Factors, Start
+    from mccgr_cli.workflow.stages import Graph
+
+INIT = {
+    "type": types.WordOrFile(INITS),
+    "metavar": f"[{'|'.join(INITS)}|FILE]",
+    "help": "Starting point. graph: clusters of the neighbour graph (nndsvd if there is no graph). nndsvd: singular "
+    "vectors. random: random numbers. FILE: factors from an earlier run.",
+}
 
 
-@click.command(cls=Resumable)
-@options.matrix_input("MATRIX")
-@computing.preset
-@computing.solver
-@click.option("--graph", "graph_file", type=types.FILE, metavar="FILE", help="A graph made before by 'mccgr graph'.")
-@computing.graph
-@computing.graph_features
-@computing.preprocessing
-@options.memory
-@options.scheduler
-@options.checkpoints
-@options.seed
+@dataclass(frozen=True)
+class Factorization:
+    """What ``mccgr factorize`` computes."""
+
+    matrix: MatrixInput
+    settings: Settings
+    graph: GraphSettings
+    rows: RowSettings
+    graph_file: str | None = None
+
+    @property
+    def starts_from_file(self) -> bool:
+        return self.settings.init not in INITS
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        return options.parameters(self.matrix, self.settings, self.graph, self.rows, graph_file=self.graph_file)
+
+
+@options.command
+@options.gathered("settings", Settings, changed={"init": INIT})
+@options.gathered("rows", RowSettings)
 @options.output
-@options.verbosity
-def command(**given: Any) -> None:
+@options.preset
+@options.matrix("MATRIX")
+@click.option(
+    "--graph",
+    "graph_file",
+    cls=options.GroupedOption,
+    group=GRAPH,
+    type=types.FILE,
+    metavar="FILE",
+    help="Use a graph that 'mccgr graph' made.",
+)
+@options.gathered("graph", GraphSettings)
+@options.resources("memory", "scheduler")
+@checkpointing
+def command(
+    matrix: MatrixInput,
+    settings: Settings,
+    graph: GraphSettings,
+    rows: RowSettings,
+    graph_file: str | None,
+    resources: Resources,
+    checkpointing: Checkpointing,
+    output: Output,
+) -> None:
     """Factorize a non-negative matrix: X ~ WH.
 
-    MATRIX is an HDF5 file (FILE::/dataset names a dataset), .h5ad, .mat, .npy, .npz, .mtx, .csv or .tsv
-    file with samples in rows, or - for HDF5 on standard input. The graph is built from the rows unless
-    --graph gives one.
+    MATRIX has samples in rows. It is an HDF5 file (FILE::/dataset names a dataset), an .h5ad, .mat, .npy, .npz, .mtx,
+    .csv or .tsv file, or - for HDF5 on standard input. The neighbour graph is built from the rows, unless --graph
+    names a file.
 
     \b
     Examples:
@@ -52,97 +94,117 @@ def command(**given: Any) -> None:
       mccgr factorize large.h5 --k 10 --checkpoint run.h5
       mccgr factorize --resume run.h5
     """
+    request = Factorization(matrix, settings, graph, rows, graph_file)
+    if checkpointing.resume is not None:
+        refuse_what_resume_decides(request.parameters)
+    factorize(request, output, resources, checkpointing)
+
+
+def factorize(
+    request: Factorization,
+    output: Output,
+    resources: Resources,
+    checkpointing: Checkpointing,
+    caller: Caller | None = None,
+) -> None:
+    """Factorize a matrix file and write a factors file."""
     from mccgr_cli.cli.job import Job
     from mccgr_cli.core.graph import examine
     from mccgr_cli.core.solver import check_solver, uses_graph
     from mccgr_cli.workflow import stages
 
-    given = options.told_once(given)
-    settings, graph_settings = options.chosen(Settings, given), options.chosen(GraphSettings, given)
-    from_file = settings.init not in INITS
-    if from_file and given["resume"] is None and not Path(settings.init).exists():
-        raise ParameterError("--init", f"{settings.init} is none of {', '.join(INITS)} and no file", "check its name")
-    if from_file and settings.restarts > 1:
-        raise ParameterError("--restarts", f"every start from {settings.init} would be the same", "leave it out")
+    settings, resumes = request.settings, checkpointing.resume is not None
+    check_start_option(request, resumes)
     check_solver(settings)
-    job = Job(given, "factors")
-    keeper = keeper_of(job)
-    builds_graph = uses_graph(settings) and given["graph_file"] is None
-    with job.samples(settings, graph_settings if builds_graph else None) as (matrix, X):
-        job.expect(X.dtype.itemsize * settings.k * (X.shape[0] + X.shape[1]))
-        starts = graph = None
-        if from_file and given["resume"] is None:
-            file = job.load(settings.init, ("factors", "clusters"))
-            stages.require(file, "W", "H")
-            starts = [stages.check_start(file.contents["W"], file.contents["H"], settings.k, X.shape, file.name)]
-        if given["graph_file"] is not None and given["resume"] is None:
-            file = job.load(given["graph_file"], ("graph",))
-            for note in doubts(file.contents.attributes, given, uses_graph(settings)):
-                job.reporter.note(note)
-            if uses_graph(settings):
-                graph = stages.check_graph(file.contents["A"], X.shape[0], file.name)
-        kept = keeper.take_up(settings, X) if keeper is not None else None
-        if kept is None:
-            tell_what_it_takes(job, X, settings, graph_settings if builds_graph else None)
-            A = stages.choose_graph(X, settings, graph_settings, graph, job.reporter.searched)
-        else:
-            A = kept.A
-        health = None if A is None else examine(A)
-        if health is not None:
-            job.reporter.note(f"graph: {health}")
-        with (
-            job.reporter.watching(settings.iterations, settings.restarts) as on_step,
-            keeper.watching(A) if keeper is not None else nullcontext() as on_pause,
-        ):
-            resumed = kept.progress if kept is not None else None
-            factors = stages.factorize(X, settings, A, starts, on_step, resumed, on_pause)
-    job.reporter.note(describe(factors, settings))
-    with keeper.until_written() if keeper is not None else nullcontext():
-        job.write(stages.factors_contents(factors, settings, given["normalize"], matrix.contents.names(), health))
+    source = request.matrix.source
+    with Job(
+        "factorize", output, request.parameters, derived=(source, "factors"), resources=resources, caller=caller
+    ) as job:
+        keeper = keeper_for(job, checkpointing, source)
+        to_build = request.graph if uses_graph(settings) and request.graph_file is None else None
+        with job.samples(request.matrix, request.rows, settings, to_build, checkpointing.copies) as (matrix, X, memory):
+            job.require_space(X.dtype.itemsize * settings.k * (X.shape[0] + X.shape[1]))
+            starts = None if resumes else load_start(job, request, X)
+            given_graph = None if resumes else load_graph(job, request, X)
+            kept = keeper.restored(settings, X) if keeper is not None else None
+            if kept is None:
+                note_estimate(job, X, settings, to_build, memory)
+                A = stages.choose_graph(X, settings, request.graph, given_graph, job.reporter.searched)
+            else:
+                A = kept.A
+            health = None if A is None else examine(A)
+            if health is not None:
+                job.reporter.note(f"graph: {health}")
+            with (
+                job.reporter.watching(settings.iterations, settings.restarts) as on_step,
+                keeper.watching(A) if keeper is not None else nullcontext() as on_pause,
+            ):
+                resumed = kept.progress if kept is not None else None
+                factors = stages.factorize(X, settings, A, starts, on_step, resumed, on_pause)
+        job.reporter.note(describe(factors, settings))
+        contents = stages.factors_contents(factors, settings, request.rows.normalize, matrix.contents.names(), health)
+        with keeper.saving_on_failed_output() if keeper is not None else nullcontext():
+            job.write(contents)
 
 
-def tell_what_it_takes(job: Job, X: BlockSource, settings: Settings, graph: GraphSettings | None) -> None:
-    """Time and memory, of a run that may be long."""
+def check_start_option(request: Factorization, resumes: bool) -> None:
+    init = request.settings.init
+    if request.starts_from_file and not resumes and not Path(init).exists():
+        raise ParameterError("--init", f"{init} is not one of {', '.join(INITS)}, and not a file", "check its name")
+    if request.starts_from_file and request.settings.restarts > 1:
+        raise ParameterError("--restarts", f"every start from {init} would be the same", "leave it out")
+
+
+def load_start(job: Job, request: Factorization, X: BlockSource) -> list[Start] | None:
+    """The factors that --init FILE names."""
+    from mccgr_cli.workflow import stages
+
+    if not request.starts_from_file:
+        return None
+    file = job.load(request.settings.init, ("factors", "clusters"))
+    stages.require(file, "W", "H")
+    return [stages.check_start(file.contents["W"], file.contents["H"], request.settings.k, X.shape, file.name)]
+
+
+def load_graph(job: Job, request: Factorization, X: BlockSource) -> Graph | None:
+    """The graph that --graph FILE names, if the method uses one."""
+    from mccgr_cli.core.solver import uses_graph
+    from mccgr_cli.workflow import stages
+
+    if request.graph_file is None:
+        return None
+    file = job.load(request.graph_file, ("graph",))
+    used = uses_graph(request.settings)
+    for note in doubts(file.contents.attributes, request, used):
+        job.reporter.note(note)
+    return stages.check_graph(file.contents["A"], X.shape[0], file.name) if used else None
+
+
+def doubts(graph: dict[str, Any], request: Factorization, used: bool) -> Iterator[str]:
+    """Reasons why the given graph may not be what the user wants."""
+    settings, normalize = request.settings, request.rows.normalize
+    if not used:
+        weight = f"--strength {settings.strength:g}" if settings.alpha is None else f"--alpha {settings.alpha:g}"
+        yield f"--graph: not used by --method {settings.method} {weight}"
+    elif graph.get("normalize", normalize) != normalize:
+        yield f"--graph: built with --normalize {graph['normalize']}, used with --normalize {normalize}"
+
+
+def note_estimate(job: Job, X: BlockSource, settings: Settings, graph: GraphSettings | None, memory: float) -> None:
+    """Say how much time and memory a long run will take."""
     from mccgr_cli.system.memory import in_words
     from mccgr_cli.workflow.estimate import LONG, estimate, is_worthwhile
     from mccgr_cli.workflow.placement import OWN
 
-    if job.given["quiet"] or job.given["scheduler"] is not None or not is_worthwhile(X, settings):
+    if job.output.quiet or job.resources.scheduler is not None or not is_worthwhile(X, settings):
         return
     try:
         found = estimate(X, settings, graph)
-    except MccgrError:  # what goes wrong with some of the rows need not with all
+    except MccgrError:  # a fault in a sample of the rows may not be one in all of them
         return
-    job.reporter.note(f"estimate: {found}, {in_words(job.takes + OWN)} of memory")
+    job.reporter.note(f"estimate: {found}, {in_words(memory + OWN)} of memory")
     if found.graph > LONG and found.could_be_fast:
         job.reporter.note("--search approximate finds nearly all neighbours in a fraction of the time")
-
-
-def keeper_of(job: Job) -> Keeper | None:
-    """Who keeps the state of the run, if somebody shall."""
-    from mccgr_cli.files.readers import split_inner
-
-    given, source = job.given, split_inner(job.given["source"])[0]
-    path = given["checkpoint"] if given["resume"] is None else given["resume"]
-    if path is None:
-        by_user = click.get_current_context().get_parameter_source("checkpoint_every")
-        if by_user is click.core.ParameterSource.COMMANDLINE:
-            raise ParameterError("--checkpoint-every", "there is no --checkpoint", "give it, or leave this out")
-        return None
-    if path in ("", "-"):
-        raise ParameterError("--checkpoint", "no file name", "name one")
-    if source == "-" or Path(source).is_fifo():
-        raise ParameterError("--checkpoint", f"{given['source']} cannot be read again", "give MATRIX as a file")
-    return Keeper(job, Path(path), given["checkpoint_every"], click.get_current_context().meta.get(LOADED))
-
-
-def doubts(graph: dict[str, Any], given: dict[str, Any], used: bool) -> Iterator[str]:
-    """What may be wrong with giving this graph."""
-    if not used:
-        weight = "strength" if given["alpha"] is None else "alpha"
-        yield f"--graph: not used by --method {given['method']} --{weight} {given[weight]:g}"
-    elif graph.get("normalize", given["normalize"]) != given["normalize"]:
-        yield f"--graph: built with --normalize {graph['normalize']}, used with --normalize {given['normalize']}"
 
 
 def describe(factors: Factors, settings: Settings) -> str:
@@ -152,8 +214,8 @@ def describe(factors: Factors, settings: Settings) -> str:
     parts = [
         f"objective {last['objective']:.6g} (data {last['data']:.6g}, graph {last['graph']:.6g})",
         f"{factors.iterations} iterations in {last['seconds']:.2f} s",
+        shortfall(factors, settings) or "converged",
     ]
-    parts.append(shortfall(factors, settings) or "converged")
     silenced = int((factors.rho < SILENCED).sum())
     if silenced:
         parts.append(f"{silenced} of {len(factors.rho)} features silenced")

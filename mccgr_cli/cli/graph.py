@@ -2,27 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-import click
-
-from mccgr_cli.cli import computing, options
-from mccgr_cli.settings import GraphSettings
+from mccgr_cli.cli import options
+from mccgr_cli.cli.options import MatrixInput, Output, Resources
+from mccgr_cli.settings import GraphSettings, RowSettings
 
 
-@click.command()
-@options.matrix_input("MATRIX")
-@computing.graph
-@computing.preprocessing
-@options.memory
-@options.scheduler
+@options.command
 @options.output
-@options.verbosity
-def command(**given: Any) -> None:
+@options.gathered("rows", RowSettings)
+@options.matrix("MATRIX")
+@options.gathered("graph", GraphSettings, graph_features="plain")
+@options.resources("memory", "scheduler")
+def command(matrix: MatrixInput, graph: GraphSettings, rows: RowSettings, resources: Resources, output: Output) -> None:
     """Build the nearest-neighbour graph of the samples.
 
-    The file can be given to several runs of 'mccgr factorize --graph'. MATRIX is anything that factorize
-    reads; give the same --normalize to both.
+    Several runs of 'mccgr factorize --graph' can use the file. MATRIX is any file that factorize reads. Give the same
+    --normalize to both commands.
 
     \b
     Examples:
@@ -34,12 +29,13 @@ def command(**given: Any) -> None:
     from mccgr_cli.core.graph import examine
     from mccgr_cli.workflow import stages
 
-    settings = options.chosen(GraphSettings, {**given, "graph_features": "plain"})
-    job = Job(given, "graph")
-    with job.samples(None, settings) as (matrix, X):
-        names = matrix.contents.names()
-        if settings.symmetry == "union":  # every sample has at least so many edges
-            job.expect(12.0 * X.shape[0] * min(settings.neighbors, X.shape[0] - 1))
-        contents = stages.make_graph(X, settings, given["normalize"], names, job.reporter.searched)
-    job.reporter.note(f"graph: {examine(contents['A'])}")
-    job.write(contents)
+    parameters = options.parameters(matrix, graph, rows)
+    del parameters["graph_features"]
+    with Job("graph", output, parameters, derived=(matrix.source, "graph"), resources=resources) as job:
+        with job.samples(matrix, rows, None, graph) as (loaded, X, _):
+            names = loaded.contents.names()
+            if graph.symmetry == "union":  # then every sample has at least this many edges
+                job.require_space(12.0 * X.shape[0] * min(graph.neighbors, X.shape[0] - 1))
+            contents = stages.make_graph(X, graph, rows.normalize, names, job.reporter.searched)
+        job.reporter.note(f"graph: {examine(contents['A'])}")
+        job.write(contents)

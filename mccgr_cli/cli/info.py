@@ -6,26 +6,25 @@ import json
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-import click
-
 from mccgr_cli.cli import options
+from mccgr_cli.cli.options import MatrixInput
 from mccgr_cli.settings import SILENCED
 
-MOST_NAMES = 10  # of features or images that are shown
+MOST_NAMES = 10  # features or images that are listed
 
 if TYPE_CHECKING:
     from mccgr_cli.blocks.protocol import Partial
     from mccgr_cli.files.container import Contents
 
 
-@click.command()
-@options.matrix_input("FILE")
+@options.command
+@options.matrix("FILE")
 @options.output_format("table", "json")
-def command(source: str, transpose: bool, label_key: str | None, style: str) -> None:
-    """Show what a file holds and how it came to be.
+def command(matrix: MatrixInput, style: str) -> None:
+    """Show what a file contains and how it was made.
 
-    Prints shapes, what to know before relying on the file, parameters, and every command that led to it. FILE is
-    any file that mccgr reads or writes, or - for standard input.
+    Prints the shapes of its datasets, facts to check before you use it, its parameters, and every command that led to
+    it. FILE is any file that mccgr reads or writes, or - for standard input.
 
     \b
     Examples:
@@ -37,8 +36,13 @@ def command(source: str, transpose: bool, label_key: str | None, style: str) -> 
     from mccgr_cli.files.container import SCHEMA
     from mccgr_cli.files.readers import load
 
-    kinds = tuple(SCHEMA)
-    loaded = load(source, kinds=kinds, transpose=transpose, label_key=label_key, stays=lambda size: True)
+    loaded = load(
+        matrix.source,
+        kinds=tuple(SCHEMA),
+        transpose=matrix.transpose,
+        label_key=matrix.label_key,
+        stays=lambda size: True,
+    )
     contents = loaded.contents
     facts = {
         "file": loaded.name,
@@ -53,14 +57,14 @@ def command(source: str, transpose: bool, label_key: str | None, style: str) -> 
 
 
 def health(contents: Contents) -> dict[str, Any]:
-    """What to know before relying on a file."""
+    """Facts to check before you use a file."""
     import numpy as np
 
     from mccgr_cli.core.graph import examine
 
     facts: dict[str, Any] = {}
     if "X" in contents:
-        samples, features, largest = filled(contents["X"])
+        samples, features, largest = count_nonzero(contents["X"])
         facts["share of zeros"] = round(1 - float(samples.sum()) / (len(samples) * len(features)), 4)
         facts["empty samples"] = int(np.count_nonzero(samples == 0))
         facts["empty features"] = int(np.count_nonzero(features == 0))
@@ -85,36 +89,36 @@ def health(contents: Contents) -> dict[str, Any]:
     if "assignments" in contents:
         facts["clusters"] = len(np.unique(contents["assignments"]))
     if contents.kind == "ranks":
-        facts |= {f"k = {k}": told for k, told in ranked(contents)}
+        facts |= {f"k = {k}": criteria for k, criteria in ranked(contents)}
     if "labels" in contents:
         facts["classes"] = len(np.unique(contents["labels"]))
     return facts
 
 
 def ranked(contents: Contents) -> Iterator[tuple[int, str]]:
-    """Of every number of components, what was found."""
+    """The criteria of every number of components."""
     names = {"reproducibility": "least cluster", "agreement": "agreement", "cophenetic": "cophenetic"}
     names |= {"dispersion": "dispersion", "heldout": "held-out error", "silhouette": "silhouette"}
     for row, k in enumerate(contents["k"].tolist()):
         values = ((shown, float(contents[name][row])) for name, shown in names.items())
         known = ", ".join(f"{shown} {value:.3f}" for shown, value in values if value == value)
         marked = " (recommended)" if k == contents.attributes.get("recommended") else ""
-        yield k, f"{known or 'nothing known'}{marked}"
+        yield k, f"{known or 'unknown'}{marked}"
 
 
-def filled(X: Any) -> tuple[Any, Any, Any]:
-    """How many values of every sample (n,) and of every feature (d,) are not 0; the largest of every sample (n,)."""
+def count_nonzero(X: Any) -> tuple[Any, Any, Any]:
+    """Number of non-zero values of every sample (n,) and feature (d,), and the largest value of every sample (n,)."""
     import numpy as np
 
     from mccgr_cli.blocks.from_file import blocks_of
     from mccgr_cli.blocks.protocol import sweep
 
     samples, largest = np.empty(X.shape[0], dtype=int), np.empty(X.shape[0])
-    (features,) = sweep(blocks_of(X), block_filled, into=(samples, largest))
+    (features,) = sweep(blocks_of(X), block_nonzero, into=(samples, largest))
     return samples, features, largest
 
 
-def block_filled(X_b: Any) -> Partial:
+def block_nonzero(X_b: Any) -> Partial:
     from mccgr_cli.blocks.protocol import Partial
 
     there = X_b > 0
@@ -128,7 +132,7 @@ def first_few(names: list[str], between: str = ", ") -> str:
 
 
 def as_json(facts: dict[str, Any]) -> str:
-    """JSON has no NaN, and attributes of other programs' making may be of any type."""
+    """JSON has no NaN, and attributes that other programs wrote may have any type."""
     return json.dumps(json.loads(json.dumps(facts, default=str), parse_constant=lambda _: None), allow_nan=False)
 
 
@@ -146,12 +150,12 @@ def as_text(facts: dict[str, Any]) -> str:
 
 
 def history(provenance: Any) -> Iterator[tuple[str, str]]:
-    """Time and command line of every step that led to the file, the first one first."""
+    """Time and command line of every step that led to the file, oldest first."""
     if not isinstance(provenance, dict):
         return
     inputs = provenance.get("inputs")
-    for given in inputs if isinstance(inputs, list) else []:
-        if isinstance(given, dict):
-            yield from history(given.get("provenance"))
+    for one in inputs if isinstance(inputs, list) else []:
+        if isinstance(one, dict):
+            yield from history(one.get("provenance"))
     if "command_line" in provenance:
         yield str(provenance.get("time")), str(provenance["command_line"])

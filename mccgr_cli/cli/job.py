@@ -1,25 +1,25 @@
-"""What the commands that write a file share: what was given, what was read, and where the result goes."""
+"""What commands that write a file share: inputs are loaded, a result is written with its provenance."""
 
 from __future__ import annotations
 
 import itertools
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
+from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 import click
-import numpy as np
 
 from mccgr_cli.blocks.from_file import blocks_of
 from mccgr_cli.blocks.in_memory import size_of
 from mccgr_cli.blocks.protocol import BlockSource, Matrix, Size
-from mccgr_cli.cli import options, stand
+from mccgr_cli.cli.group import invocation
+from mccgr_cli.cli.options import MatrixInput, Output, Resources
 from mccgr_cli.cli.progress import Reporter
-from mccgr_cli.cli.retyping import BEFORE_WRITING, COMMAND_LINE
 from mccgr_cli.cli.tables import shape_of
 from mccgr_cli.errors import OutputError, ParameterError
 from mccgr_cli.files.atomic_write import Claim, check_destination, check_space, write_files, write_stream, writing
@@ -27,9 +27,9 @@ from mccgr_cli.files.container import Contents, encode
 from mccgr_cli.files.lazy_matrix import Stays, StoredMatrix
 from mccgr_cli.files.provenance import Input, record
 from mccgr_cli.files.readers import FORMATS, HDF5_SUFFIXES, Loaded, accessing, load, split_inner
-from mccgr_cli.settings import GraphSettings, Settings
+from mccgr_cli.settings import GraphSettings, RowSettings, Settings
 from mccgr_cli.system.memory import available, in_words, require_least
-from mccgr_cli.system.processes import Crew, Workers
+from mccgr_cli.system.processes import Crew, Workers, usable_cores
 from mccgr_cli.system.signals import postponed_interrupts
 from mccgr_cli.workflow.placement import USABLE, Room
 
@@ -37,137 +37,205 @@ if TYPE_CHECKING:
     from mccgr_cli.distributed.connection import Cluster
 
 
+@dataclass(frozen=True)
+class Caller:
+    """``mccgr run``, where it calls the stage of another command."""
+
+    command_line: Sequence[str]  # that would do the same
+    before_writing: Callable[[bytes], None]  # called with the bytes of the result
+    last: bool  # whether no other stage follows
+
+
 class Job:
-    """One run of a command. That its output can be written is checked before anything is read."""
+    """One run of a command. Before anything is read, it checks that the output can be written.
+
+    Parameters
+    ----------
+    command
+        Name of the command.
+    output
+        Where the result goes.
+    parameters
+        What is computed, for provenance.
+    derived
+        The input and the stage that name the output if the user does not. Without it, :meth:`write_to` is called later.
+    parts
+        Names of several outputs: X.h5 with the parts 300 and 1000 means X.300.h5 and X.1000.h5.
+    readable
+        Whether the result may be printed on a terminal.
+    """
 
     def __init__(
-        self, given: dict[str, Any], stage: str | None, parts: Sequence[str] = ("",), readable: bool = False
+        self,
+        command: str,
+        output: Output,
+        parameters: Mapping[str, Any],
+        *,
+        derived: tuple[str, str] | None = None,
+        parts: Sequence[str] = ("",),
+        resources: Resources | None = None,
+        caller: Caller | None = None,
+        readable: bool = False,
     ) -> None:
-        """``parts`` tell several outputs apart: X.h5 with the parts 300 and 1000 means X.300.h5 and X.1000.h5.
-
-        Without a stage, an output that the user does not name is named later, with ``aim``. What is ``readable`` can
-        go to a terminal.
-        """
         require_least()
-        self.given = given
-        by_user = click.get_current_context().get_parameter_source("jobs") is click.core.ParameterSource.COMMANDLINE
-        if by_user and given.get("scheduler") is not None:
-            raise ParameterError("--jobs", "a cluster (--scheduler) has workers of its own", "give one of them")
-        self.reporter = Reporter(given["quiet"], given["verbose"])
+        self.command, self.output, self.parameters, self.caller = command, output, dict(parameters), caller
+        self.resources = resources or Resources()
+        self.reporter = Reporter(output.quiet, output.verbose)
         self.inputs: list[Input] = []
         self.paths: list[Path] = []
-        self.takes = 0.0  # bytes of memory, once X is known
-        self.afterwards: list[Callable[[], None]] = []  # what is to be done when the result is out
-        self._claims = ExitStack()
-        click.get_current_context().call_on_close(self._claims.close)
-        output = given["output"]
-        self.announce = output is None
-        self.readable = readable
-        self.to_stdout = output == "-"
-        if output == "":
+        self.when_written: list[Callable[[], None]] = []
+        self.to_stdout, self.readable = output.path == "-", readable
+        self._locks = ExitStack()
+        if output.path == "":
             raise ParameterError("-o", "no file name", "the command that should give it may have failed")
-        if output is not None:
-            self.aim(Path(output), parts)
-        elif stage is not None:
-            self.aim(derived_path(given["source"], stage), parts)
+        try:
+            if output.path is not None:
+                self.write_to(Path(output.path), parts)
+            elif derived is not None:
+                self.write_to(derived_path(*derived), parts)
+        except BaseException:
+            self._locks.close()
+            raise
 
-    def aim(self, whole: Path, parts: Sequence[str] = ("",)) -> None:
-        """Choose where the result goes, if it can go there."""
-        overwrite = self.given["overwrite"]
+    def __enter__(self) -> Job:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, fault: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._locks.close()
+
+    @property
+    def has_default_name(self) -> bool:
+        """Whether the user named no output: then the name is printed."""
+        return self.output.path is None
+
+    def write_to(self, whole: Path, parts: Sequence[str] = ("",)) -> None:
+        """Choose where the result goes, and lock it."""
+        overwrite = self.output.overwrite
         if not self.to_stdout:
             check_destination(whole, overwrite=overwrite or len(parts) > 1)
         self.paths = [whole.with_suffix(f".{part}{whole.suffix}") if part else whole for part in parts]
-        if self.to_stdout:
-            if len(parts) > 1:
-                raise ParameterError("-o -", f"{len(parts)} results in one stream", "give a file name, or ask for one")
-            if sys.stdout is None:
-                raise OutputError("standard output", "closed", "pipe it on or give a file")
-            if sys.stdout.isatty() and not self.readable:
-                raise ParameterError("-o -", "the file would garble the terminal", "pipe it on or give a file")
-        else:
+        if not self.to_stdout:
             for path in self.paths:
-                self.claim(path, overwrite)
+                self.lock(path, overwrite)
+            return
+        if len(parts) > 1:
+            raise ParameterError("-o -", f"{len(parts)} results do not fit one stream", "give a file name")
+        if sys.stdout is None:
+            raise OutputError("standard output", "closed", "pipe it on or give a file")
+        if sys.stdout.isatty() and not self.readable:
+            raise ParameterError("-o -", "HDF5 would garble the terminal", "pipe it on or give a file")
 
-    def claim(self, path: Path, overwrite: bool) -> None:
-        """Keep other runs from writing this file, until the command ends."""
+    def lock(self, path: Path, overwrite: bool) -> None:
+        """Keep other runs from writing this file until the job ends."""
         with postponed_interrupts():
-            self._claims.callback(Claim(path, overwrite).release)
+            self._locks.callback(Claim(path, overwrite).release)
 
-    def expect(self, *sizes: float) -> None:
-        """Refuse before anything is computed outputs of so many bytes for which there is no room on the disk."""
+    def require_space(self, *sizes: float) -> None:
+        """Refuse outputs of these sizes (bytes) if the disk has no room, before anything is computed."""
         for path, size in zip(() if self.to_stdout else self.paths, sizes, strict=False):
             check_space(path, size)
 
-    def load(self, source: str, kinds: Sequence[str], stays: Stays | None = None) -> Loaded:
-        """An input, remembered for the provenance of the output. A matrix that ``stays`` in its file is not read."""
-        about_matrix = [name for name in ("transpose", "label_key") if "matrix" in kinds and name in self.given]
-        loaded = load(source, kinds=kinds, stays=stays, **{name: self.given[name] for name in about_matrix})
+    # Inputs
+
+    def load(
+        self, source: str, kinds: Sequence[str], matrix: MatrixInput | None = None, stays: Stays | None = None
+    ) -> Loaded:
+        """An input, remembered for provenance; ``matrix`` says how to read a matrix."""
+        how = matrix or MatrixInput(source)
+        loaded = load(source, kinds=kinds, transpose=how.transpose, label_key=how.label_key, stays=stays)
         main = next((name for name in ("X", "W", "A", "assignments") if name in loaded.contents), None)
         self.reporter.detail(f"read {loaded.name}: {main} {shape_of(loaded.contents[main])}" if main else loaded.name)
         if source != "-":
-            self.spare([split_inner(source)[0]])
+            self.refuse_overwriting([split_inner(source)[0]])
         self.inputs.append(Input(loaded.name, loaded.sha256, loaded.contents.provenance))
         return loaded
 
+    def load_matrix(self, matrix: MatrixInput, *others: str) -> Loaded:
+        """The matrix (or one of the ``others`` kinds of file) that a command is about."""
+        return self.load(matrix.source, ("matrix", *others), matrix)
+
     @contextmanager
-    def samples(self, settings: Settings | None, graph: GraphSettings | None) -> Iterator[tuple[Loaded, BlockSource]]:
-        """The matrix that is factorized, or whose graph is built, or both, wherever it fits; and what comes with it."""
+    def samples(
+        self,
+        matrix: MatrixInput,
+        rows: RowSettings,
+        settings: Settings | None,
+        graph: GraphSettings | None,
+        kept: int = 0,
+    ) -> Iterator[tuple[Loaded, BlockSource, float]]:
+        """The matrix to factorize or to build a graph of; its blocks, wherever they fit; and the memory this takes.
+
+        ``kept``: copies of a checkpoint in memory.
+        """
         from mccgr_cli.workflow import stages
 
         with self.cluster() as cluster:  # before anything is read, which may take long
-            room, dtype = self.room(settings, graph), self.given["dtype"]
+            room = self.room(settings, graph, kept)
+            dtype = rows.dtype
 
             def stays(size: Size) -> bool:
+                import numpy as np
+
                 room.check_rest(size if dtype is None else replace(size, itemsize=np.dtype(dtype).itemsize))
                 converted = dtype is not None and np.dtype(dtype).itemsize != size.itemsize  # some rows at a time
                 return cluster is not None or converted or room.stays(size)
 
-            loaded = self.load(self.given["source"], ("matrix",), stays)
-            X = stages.prepare(loaded, self.given["normalize"], dtype)
+            loaded = self.load(matrix.source, ("matrix",), matrix, stays)
+            X = stages.prepare(loaded, rows.normalize, dtype)
             if cluster is not None:
                 from mccgr_cli.distributed.blocks import ClusterBlocks
 
-                yield loaded, ClusterBlocks(X, cluster)
+                yield loaded, ClusterBlocks(X, cluster), 0.0
                 return
             if isinstance(X, StoredMatrix) and not room.stays(X.size):
                 X = X.load()
-            self.note_stay(X)
+            self.note_if_on_disk(X)
             in_file = isinstance(X, StoredMatrix)
             size = X.size if isinstance(X, StoredMatrix) else size_of(X)
             if not in_file and room.stays(size):
                 room.check_whole(size, loaded.name)
-                what = "all of it is in memory, as only HDF5 by rows is read some at a time"
-                self.reporter.note(f"{loaded.name}: {what}")
-            self.takes = room.taken(size, in_file)
-            yield loaded, blocks_of(X)
+                self.reporter.note(f"{loaded.name}: loaded whole; only HDF5 by rows can stay on disk")
+            yield loaded, blocks_of(X), room.taken(size, in_file)
 
-    def note_stay(self, X: Matrix | StoredMatrix) -> None:
+    def note_if_on_disk(self, X: Matrix | StoredMatrix) -> None:
         if isinstance(X, StoredMatrix):
             self.reporter.note(f"X, {in_words(X.size.bytes)}, stays in its file")
 
-    def room(self, settings: Settings | None, graph: GraphSettings | None) -> Room:
-        given = self.given["memory"]
-        kept = 2 if self.given.get("resume") else int(self.given.get("checkpoint") is not None)
-        return Room(given or USABLE * available(), given is not None, settings, graph, kept)
+    def room(self, settings: Settings | None, graph: GraphSettings | None, kept: int = 0) -> Room:
+        limit = self.resources.memory
+        return Room(limit or USABLE * available(), limit is not None, settings, graph, kept)
+
+    def refuse_overwriting(self, inputs: Iterable[str], outputs: Iterable[Path] | None = None) -> None:
+        """Refuse to write over an input."""
+        outputs = ([] if self.to_stdout else self.paths) if outputs is None else outputs
+        existing = [path for path in outputs if path.exists()]
+        for name, path in itertools.product(inputs, existing) if existing else ():
+            if os.path.exists(name) and path.samefile(name):  # noqa: PTH110
+                raise OutputError(str(path), "is also an input", "choose another name with -o")
+
+    # Workers
 
     @contextmanager
     def cluster(self) -> Iterator[Cluster | None]:
-        """The one that was asked for, if any."""
-        if self.given.get("scheduler") is None:
+        """The Dask cluster that the user asked for, if any."""
+        if self.resources.scheduler is None:
             yield None
             return
         from mccgr_cli.distributed.connection import joined
 
-        with joined(self.given["scheduler"], self.reporter.note) as cluster:
+        with joined(self.resources.scheduler, self.reporter.note) as cluster:
             cluster.await_workers()
             yield cluster
 
     @contextmanager
-    def crew(self, items: int, files: Sequence[str] = ()) -> Iterator[Crew]:
-        """Whoever shares the work on so many items, and sees the files: processes of this machine, or a cluster."""
+    def workers(self, items: int, files: Sequence[str] = ()) -> Iterator[Crew]:
+        """Processes of this machine or a cluster for so many items; workers must see the ``files``."""
         with self.cluster() if items else nullcontext() as cluster:
             if cluster is None:
-                with Workers(min(self.given["jobs"], items)) as workers:
+                jobs = usable_cores() if self.resources.jobs is None else self.resources.jobs
+                with Workers(min(jobs, items)) as workers:
                     yield workers
                 return
             from mccgr_cli.distributed.processes import ClusterWorkers
@@ -175,47 +243,36 @@ class Job:
             cluster.require_files(files)
             yield ClusterWorkers(cluster)
 
-    def spare(self, inputs: Iterable[str], outputs: Iterable[Path] | None = None) -> None:
-        """Refuse to write over an input."""
-        outputs = ([] if self.to_stdout else self.paths) if outputs is None else outputs
-        there = [path for path in outputs if path.exists()]
-        if there:
-            for given, path in itertools.product(inputs, there):
-                if os.path.exists(given) and path.samefile(given):  # noqa: PTH110
-                    raise OutputError(str(path), "is also an input", "choose another name with -o")
+    # Results
 
     def write(self, *results: Contents) -> None:
         provenance = self.provenance()
-        self.deliver(*(encode(replace(contents, provenance=provenance)) for contents in results))
+        self.write_bytes(*(encode(replace(contents, provenance=provenance)) for contents in results))
 
     def provenance(self) -> dict[str, Any]:
-        context = click.get_current_context()
-        return record(str(context.info_name), self.parameters(), self.inputs, context.meta.get(COMMAND_LINE))
+        words = self.caller.command_line if self.caller is not None else None
+        return record(self.command, self.parameters, self.inputs, words)
 
-    def parameters(self) -> dict[str, Any]:
-        """What is computed, apart from the inputs."""
-        return {name: value for name, value in self.given.items() if name not in options.MANNERS}
-
-    def deliver(self, *encoded: bytes) -> None:
-        """Bytes to where they are wanted."""
+    def write_bytes(self, *encoded: bytes) -> None:
         if self.to_stdout:
             write_stream(encoded[0], sys.stdout.buffer)
-            self.stand()
-        else:
-            click.get_current_context().meta.get(BEFORE_WRITING, lambda *_: None)(*encoded)
-            write_files(dict(zip(self.paths, encoded, strict=True)), self.given["overwrite"], self.tell)
+            self._complete()
+            return
+        if self.caller is not None:
+            self.caller.before_writing(encoded[0])
+        write_files(dict(zip(self.paths, encoded, strict=True)), self.output.overwrite, self._announce)
 
-    def stand(self) -> None:
-        """The result is out."""
-        stand()
-        for action in self.afterwards:
+    def _complete(self) -> None:
+        """The result is complete: from now on an interrupt comes too late."""
+        invocation().written = self.caller is None or self.caller.last
+        for action in self.when_written:
             action()
 
-    def tell(self) -> None:
-        """The names of the files that were written, to whom they are of use."""
-        self.stand()
+    def _announce(self) -> None:
+        """Print the names of the files: on standard output if the user did not choose them."""
+        self._complete()
         for path in self.paths:
-            if self.announce and sys.stdout is not None:
+            if self.has_default_name and sys.stdout is not None:
                 show(str(path))
             else:
                 self.reporter.note(f"wrote {path}")
@@ -231,17 +288,17 @@ def show(text: str) -> None:
 
 
 def derived_path(source: str, stage: str, suffix: str = ".h5") -> Path:
-    """``data/X.h5`` and the stage ``factors`` make ``data/X.factors.h5``; a folder ``data/X/`` makes ``data/X.h5``.
+    """``data/X.h5`` and the stage ``factors`` give ``data/X.factors.h5``; a folder ``data/X/`` gives ``data/X.h5``.
 
-    Without a stage only the suffix is another.
+    Without a stage only the suffix changes.
     """
     if source == "-":
         raise ParameterError("-o", "missing, and standard input has no name to derive one from", "add it")
     path = Path(split_inner(source)[0])
     with accessing(source):
-        folder = path.is_dir()
-    if folder:
-        whole = Path(os.path.abspath(path))  # noqa: PTH100 - unlike absolute(), this knows what .. is
+        is_folder = path.is_dir()
+    if is_folder:
+        whole = Path(os.path.abspath(path))  # noqa: PTH100 - unlike absolute(), this resolves ..
         if not whole.name:
             raise ParameterError("-o", f"missing, and {source} has no name to derive one from", "add it")
         return (path if path.name == whole.name else whole).with_name(f"{whole.name}.h5")

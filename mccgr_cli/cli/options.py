@@ -1,180 +1,373 @@
-"""Options that several commands share, as decorators."""
+"""Options of commands: made from the fields of dataclasses, and handed to a command as values of these dataclasses.
+
+A command gathers related options into one frozen value::
+
+    @options.command
+    @options.matrix("MATRIX")                     # -> matrix: MatrixInput
+    @options.gathered("settings", Settings)       # -> settings: Settings
+    def command(matrix: MatrixInput, settings: Settings) -> None: ...
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import fields
+import functools
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import MISSING, asdict, dataclass, fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeAlias
 
 import click
+from click.core import ParameterSource
 
-from mccgr_cli.cli.types import FILE, Bytes, Number, Scheduler, Whole, number
+from mccgr_cli.cli import types
 from mccgr_cli.errors import ParameterError
-from mccgr_cli.settings import (
-    ALTERNATIVES,
-    Description,
-    Drawing,
-    GraphSettings,
-    Learning,
-    Settings,
-)
+from mccgr_cli.settings import BASIC, GROUPS, OUTPUT, PRESETS, RESOURCES, Setting, option, settings_of
 
-if TYPE_CHECKING:
-    pass
-
-Function = TypeVar("Function", bound=Callable[..., Any])
-Chosen = TypeVar("Chosen", Settings, GraphSettings, Description, Learning, Drawing)
+Decorator: TypeAlias = Callable[[Any], Any]
 
 
-# Options that say how to run, not what to compute.
-MANNERS = (
-    *("output", "overwrite", "quiet", "verbose", "jobs", "scheduler", "memory"),
-    *("checkpoint", "checkpoint_every", "resume"),
-)
+class GroupedOption(click.Option):
+    """An option that help lists under a heading; ``default_text``: the default in words."""
+
+    def __init__(self, *args: Any, group: str = BASIC, default_text: str = "", **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.group, self.default_text = group, default_text
+
+    def get_help_extra(self, ctx: click.Context) -> Any:
+        """What help shows in brackets: no ranges, and defaults as a user would type them."""
+        extra: Any = super().get_help_extra(ctx)
+        extra.pop("range", None)
+        shown = self.default_text or (as_typed(self.default) if self.show_default else "")
+        return {**extra, "default": shown} if shown else extra
 
 
-def stack(*decorators: Callable[[Any], Any]) -> Callable[[Function], Function]:
-    """Several decorators as one, the first on top."""
+def group_of(parameter: click.Parameter) -> str:
+    return parameter.group if isinstance(parameter, GroupedOption) else OUTPUT  # --help
 
-    def apply(function: Function) -> Function:
-        for decorate in reversed(decorators):
-            function = decorate(function)
+
+class GroupedCommand(click.Command):
+    """A command whose help lists options under headings."""
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        for group, members in grouped(self.get_params(ctx)):
+            records = [record for one in members if (record := one.get_help_record(ctx)) is not None]
+            with formatter.section(group):
+                formatter.write_dl(records)
+
+
+def grouped(parameters: Iterable[click.Parameter]) -> list[tuple[str, list[click.Option]]]:
+    """Options under their headings, in the order of help."""
+    options = [one for one in parameters if isinstance(one, click.Option)]
+    by_group = [(group, [one for one in options if group_of(one) == group]) for group in GROUPS]
+    return [(group, members) for group, members in by_group if members]
+
+
+@dataclass(frozen=True)
+class Gathered:
+    """A parameter of a command that is made from several options."""
+
+    name: str
+    kind: type
+    options: Mapping[str, str]  # name of the field -> name of the option
+    fixed: Mapping[str, Any]  # fields that are not options
+
+    def collect(self, values: Mapping[str, Any]) -> Any:
+        chosen = {field: values[option] for field, option in self.options.items()}
+        for name, setting in settings_of(self.kind).items():
+            other = setting.instead_of
+            if other and name in self.options and other in self.options:
+                by_user = [one for one in (name, other) if is_given(self.options[one])]
+                if len(by_user) == 2:
+                    what = f"sets in other units what --{other} sets"
+                    raise ParameterError(f"--{name}", what, "give one of them")
+                if by_user == [other]:  # against a preset
+                    chosen[name] = None
+        return self.kind(**{**chosen, **self.fixed})
+
+
+def command(function: Callable[..., None]) -> click.Command:
+    """The click command of a function; options are sorted by group, so that help and completion agree."""
+    gathered: list[Gathered] = getattr(function, "gathered", [])
+
+    @functools.wraps(function)
+    def call(**values: Any) -> None:
+        collected = {one.name: one.collect(values) for one in reversed(gathered)}
+        used = {option for one in gathered for option in one.options.values()} - collected.keys()
+        function(**{**{name: value for name, value in values.items() if name not in used}, **collected})
+
+    made = click.command(cls=GroupedCommand)(call)
+    options = [one for _, members in grouped(made.params) for one in members]
+    made.params = [*(one for one in made.params if isinstance(one, click.Argument)), *options]
+    return made
+
+
+def gathered(
+    name: str,
+    kind: type,
+    only: Collection[str] | None = None,
+    *,
+    exclude: Collection[str] = (),
+    renamed: Mapping[str, str] | None = None,
+    arguments: Collection[str] = (),
+    changed: Mapping[str, Mapping[str, Any]] | None = None,
+    **fixed: Any,
+) -> Decorator:
+    """Options for the fields of a dataclass, which reach the command as one value.
+
+    Parameters
+    ----------
+    name
+        Parameter of the command.
+    kind
+        The dataclass.
+    only
+        Fields that become options; the others keep their defaults. All by default.
+    exclude
+        Fields that do not become options.
+    renamed
+        Names of options that differ from those of their fields.
+    arguments
+        Fields whose values come from arguments of the command.
+    changed
+        By field: what differs in this command, such as ``{"k": {"help": ..., "default": ...}}``.
+    fixed
+        Values of fields that are no options in this command.
+    """
+    settings = settings_of(kind)
+    chosen = [one for one in settings if one not in (*fixed, *exclude) and (only is None or one in only)]
+    names = {one: (renamed or {}).get(one, one) for one in (*arguments, *chosen)}
+    defaults = {one.name: one.default for one in fields(kind)}
+
+    def decorate(function: Any) -> Any:
+        known = {one.name for one in getattr(function, "__click_params__", [])}
+        for one in reversed(chosen):
+            if names[one] not in known:  # two dataclasses may share an option, such as --seed
+                function = make_option(names[one], settings[one], defaults[one], (changed or {}).get(one, {}))(function)
+        function.gathered = [*getattr(function, "gathered", []), Gathered(name, kind, names, fixed)]
         return function
 
-    return apply
+    return decorate
 
 
-def matrix_input(metavar: str) -> Callable[[Function], Function]:
-    return stack(
-        click.argument("source", metavar=metavar, type=FILE),
-        click.option("--transpose", is_flag=True, help=f"Samples are the columns of {metavar}, not the rows."),
-        click.option(
-            "--label-key",
-            metavar="NAME",
-            help=f"Where {metavar} keeps its labels: a variable (.mat, .npz), dataset (HDF5), column (.csv) "
-            "or column of obs (.h5ad).",
-        ),
+def make_option(name: str, setting: Setting, default: Any, changed: Mapping[str, Any]) -> Decorator:
+    """The click option for a setting."""
+    default, changed = changed.get("default", default), {k: v for k, v in changed.items() if k != "default"}
+    setting = replace(setting, **changed)
+    if default is False:
+        kind: dict[str, Any] = {"is_flag": True}
+    else:
+        several = isinstance(default, tuple)
+        typed = as_typed(default) if several else default
+        kind = {"type": types.type_of(setting, several), "metavar": setting.metavar or metavar_of(setting)}
+        kind |= {"required": True} if default is MISSING else {"default": typed, "show_default": default is not None}
+    flags = setting.flags or (f"--{name.replace('_', '-')}",)
+    shown = {"group": setting.group, "default_text": setting.default_text}
+    return click.option(*flags, name, cls=GroupedOption, help=setting.help, **shown, **kind)
+
+
+def metavar_of(setting: Setting) -> str | None:
+    kind = types.type_of(setting)
+    return "N" if isinstance(kind, types.Whole) else "NUMBER" if isinstance(kind, types.Number) else None
+
+
+def as_typed(value: Any, setting: Setting | None = None) -> str:
+    """
+    >>> as_typed((4, 8)), as_typed(0.5), as_typed(4e9, Setting("", "", type=types.Bytes()))
+    ('4,8', '0.5', '4GB')
+    """
+    if setting is not None and isinstance(setting.type, types.Bytes):
+        power = max(power for power in range(6) if value % 1000**power == 0)
+        return f"{value / 1000**power:.0f}{' kMGTP'[power].strip()}B"
+    if isinstance(value, tuple):
+        return ",".join(map(str, value))
+    return f"{value:g}" if isinstance(value, float) and float(f"{value:g}") == value else str(value)
+
+
+def stack(*decorators: Decorator) -> Decorator:
+    """Several decorators as one, the first on top."""
+
+    def decorate(function: Any) -> Any:
+        for one in reversed(decorators):
+            function = one(function)
+        return function
+
+    return decorate
+
+
+# Options that many commands share
+
+
+@dataclass(frozen=True)
+class MatrixInput:
+    """A file, and how to read the matrix in it."""
+
+    source: str
+    transpose: bool = option(BASIC, False, "Samples are the columns of the matrix, not the rows.")
+    label_key: str | None = option(
+        BASIC,
+        None,
+        "Name of the labels in the file: a variable (.mat, .npz), dataset (HDF5), column (.csv), or column of obs "
+        "(.h5ad).",
+        metavar="NAME",
     )
 
 
-def all_cores_if_none(ctx: click.Context, param: click.Parameter, value: int | None) -> int:
-    from mccgr_cli.system.processes import usable_cores
+@dataclass(frozen=True)
+class Output:
+    """Where the result goes, and how much is said on the way."""
 
-    return usable_cores() if value is None else value
-
-
-jobs = click.option(
-    "--jobs",
-    type=Whole(min=0),
-    metavar="N",
-    callback=all_cores_if_none,
-    help="Processes that share the work; 0: none but this one. The result is the same.  [default: one for each core]",
-)
-
-memory = click.option(
-    "--memory",
-    type=Bytes(),
-    metavar="SIZE",
-    help="Use about so much, as 500MB or 4GB: a larger MATRIX stays in its file, if that is HDF5 by rows, and is read "
-    "there as often as it is needed, once for every iteration.  [default: what is free]",
-)
-
-checkpoints = stack(
-    click.option(
-        "--checkpoint",
-        type=FILE,
+    path: str | None = option(
+        BASIC,
+        None,
+        "Output file. - is standard output.",
+        default_text="derived from the input, and printed",
+        flags=("-o", "--output"),
+        type=types.FILE,
         metavar="FILE",
-        help="Keep the state of the run in FILE, now and then and when it is interrupted: the same command goes on "
-        "from there, and ends with the same factors. FILE is removed when the result is written.",
-    ),
-    click.option(
-        "--checkpoint-every",
-        type=Number(min=0),
-        metavar="SECONDS",
-        default=60,
-        show_default=True,
-        help="How often; 0: after every iteration.",
-    ),
-    click.option(
-        "--resume",
-        type=FILE,
+    )
+    overwrite: bool = option(OUTPUT, False, "Replace the output file if it exists.")
+    quiet: bool = option(OUTPUT, False, "Print nothing on standard error, except errors.", flags=("-q", "--quiet"))
+    verbose: bool = option(OUTPUT, False, "Print more details.", flags=("-v", "--verbose"))
+
+
+@dataclass(frozen=True)
+class Resources:
+    """What a command may use to compute."""
+
+    jobs: int | None = option(
+        RESOURCES,
+        None,
+        "Number of worker processes. 0: compute in this process. The result does not depend on it.",
+        default_text="one per core",
+        type=types.Whole(min=0),
+        metavar="N",
+    )
+    memory: float | None = option(
+        RESOURCES,
+        None,
+        "Memory limit, for example 500MB or 4GB. A larger HDF5 matrix stays on disk and is read once per iteration.",
+        default_text="free memory",
+        type=types.Bytes(),
+        metavar="SIZE",
+    )
+    scheduler: str | None = option(
+        RESOURCES,
+        None,
+        "Use a Dask cluster. tcp://HOST:8786 joins one, local:N starts N processes on this machine. Needs the extra "
+        "'dask'.",
+        type=types.Scheduler(),
+        metavar="ADDRESS",
+    )
+
+    def __post_init__(self) -> None:
+        if self.jobs is not None and self.scheduler is not None:
+            raise ParameterError("--jobs", "the cluster (--scheduler) has its own workers", "leave one of them out")
+
+
+def matrix(metavar: str) -> Decorator:
+    """The argument ``metavar`` and how to read it."""
+    argument = click.argument("source", metavar=metavar, type=types.FILE)
+    return stack(argument, gathered("matrix", MatrixInput, arguments=("source",)))
+
+
+output = gathered("output", Output)
+
+
+def resources(*names: str) -> Decorator:
+    return gathered("resources", Resources, only=names)
+
+
+def take_preset(ctx: click.Context, param: click.Parameter, value: str | None) -> None:
+    """Use the values of the preset as defaults."""
+    if value is not None:
+        ctx.default_map = {**(ctx.default_map or {}), **PRESETS[value]}
+
+
+preset = click.option(
+    "--preset",
+    cls=GroupedOption,
+    type=click.Choice(list(PRESETS)),
+    is_eager=True,
+    expose_value=False,
+    callback=take_preset,
+    help="Use other defaults. paper: "
+    + ", ".join(f"--{name.replace('_', '-')} {as_typed(value)}" for name, value in PRESETS["paper"].items())
+    + ".",
+)
+
+
+def labels(metavar: str, otherwise: str = "") -> Decorator:
+    """True classes from a file; ``otherwise``: what happens without any."""
+    return click.option(
+        "--labels",
+        cls=GroupedOption,
+        type=types.FILE,
         metavar="FILE",
-        help="Go on with the run in FILE, instead of MATRIX and options; only those that say how to run, as --memory, "
-        "can be given.",
-    ),
-)
-
-scheduler = click.option(
-    "--scheduler",
-    type=Scheduler(),
-    metavar="ADDRESS",
-    help="Share the work with a Dask cluster: tcp://HOST:8786 joins one, local:N starts N processes here. "
-    "Needs the extra 'dask'.",
-)
-
-seed = click.option(
-    "--seed",
-    type=number("seed"),
-    metavar="N",
-    default=Settings.seed,
-    show_default=True,
-    help="Of the random numbers: the same seed gives the same result.",
-)
-
-output = stack(
-    click.option(
-        "-o",
-        "--output",
-        type=FILE,
-        metavar="FILE",
-        help="Write FILE; - is standard output.  [default: named after the input; the name is printed]",
-    ),
-    click.option("--overwrite", is_flag=True, help="Replace the output if it exists."),
-)
-
-verbosity = stack(
-    click.option("-q", "--quiet", is_flag=True, help="Say nothing on standard error unless it fails."),
-    click.option("-v", "--verbose", is_flag=True, help="Say more about what is done."),
-)
+        default_text=f"the labels in {metavar}{'; ' if otherwise else ''}{otherwise}",
+        help="True classes: a text file with one class per line, or a .mat, .npy, .csv, .h5ad or HDF5 file. FILE::NAME "
+        "names a variable or column.",
+    )
 
 
-def output_format(*formats: str) -> Callable[[Function], Function]:
+def output_format(*formats: str) -> Decorator:
     return click.option(
         "--format",
         "style",
+        cls=GroupedOption,
         type=click.Choice(formats),
         default=formats[0],
         show_default=True,
-        help="How to print the result.",
+        help="Format of the printed result.",
     )
 
 
-def chosen_format(output: str | None, asked: str | None, formats: Sequence[str]) -> str:
-    """What the name of the output says, or else what was asked for, or the first."""
+def choose_format(output: str | None, asked: str | None, formats: Sequence[str]) -> str:
+    """The format that the suffix of the output names, or the one asked for, or the first."""
     if output in (None, "-"):
         return asked or formats[0]
     suffix = Path(str(output)).suffix.lower().removeprefix(".")
     if suffix not in formats:
-        what = f"{output} does not say its format"
-        raise ParameterError("-o", what, f"let the name end in .{', .'.join(formats[:-1])} or .{formats[-1]}")
+        what = f"{output} has no suffix of a known format"
+        raise ParameterError("-o", what, f"end the name in .{', .'.join(formats[:-1])} or .{formats[-1]}")
     if asked not in (None, suffix):
-        raise ParameterError("--format", f"{asked}, and the output ends in .{suffix}", "leave it out")
+        raise ParameterError("--format", f"{asked}, but the output ends in .{suffix}", "leave it out")
     return suffix
 
 
-def told_once(given: dict[str, Any]) -> dict[str, Any]:
-    """What was given, with a preset's way of saying something dropped where the user says it in the other way."""
-    source = click.get_current_context().get_parameter_source
-    for names in ALTERNATIVES:
-        by_user = [name for name in names if source(name) is click.core.ParameterSource.COMMANDLINE]
-        if len(by_user) > 1:
-            raise ParameterError(f"--{names[0]}", f"says in other units what --{names[1]} says", "give one of them")
-        if by_user == [names[1]]:
-            given = {**given, names[0]: None}
-    return given
+# What the user typed
 
 
-def chosen(kind: type[Chosen], given: dict[str, Any]) -> Chosen:
-    """The settings of one kind among everything that was given."""
-    return kind(**{field.name: given[field.name] for field in fields(kind)})
+def is_given(name: str) -> bool:
+    """Whether the user typed this option or argument."""
+    return click.get_current_context().get_parameter_source(name) is ParameterSource.COMMANDLINE
+
+
+def refuse_given(names: Collection[str], what: str, remedy: str) -> None:
+    """Refuse options that would have no effect."""
+    context = click.get_current_context()
+    for one in context.command.params:
+        if one.name in names and is_given(one.name):
+            flag = one.opts[0 if len(one.opts[0]) > 2 else -1]
+            raise ParameterError(flag if isinstance(one, click.Option) else one.make_metavar(context), what, remedy)
+
+
+def parameters(*values: Any, **more: Any) -> dict[str, Any]:
+    """Settings as one flat dictionary, as provenance and checkpoints hold them."""
+    return {name: value for one in values for name, value in asdict(one).items()} | more
+
+
+def command_line(name: str, *values: Any, **more: Any) -> list[str]:
+    """A command line with these settings, for people to read and repeat."""
+    words: list[str] = []
+    for flag, value in more.items():
+        words += [f"--{flag.replace('_', '-')}", str(value)] if value is not None else []
+    for one in values:
+        settings = settings_of(type(one))
+        for part in fields(one):
+            value = getattr(one, part.name)
+            if part.name not in settings:
+                words = [str(value), *words] if value is not None else words
+            elif value != part.default:
+                flag = (settings[part.name].flags or (f"--{part.name.replace('_', '-')}",))[-1]
+                words += [flag] if value is True else [flag, as_typed(value, settings[part.name])]
+    return ["mccgr", name, *words]

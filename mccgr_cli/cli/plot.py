@@ -10,15 +10,14 @@ from typing import Any
 import click
 
 from mccgr_cli.cli import options, types
+from mccgr_cli.cli.options import GroupedOption, Output
 from mccgr_cli.errors import MccgrError, ParameterError
-from mccgr_cli.settings import (
-    FIGURE_FORMATS,
-    FIGURES_OF_FACTORS,
-    FIGURES_OF_RANKS,
-    FIGURES_OF_RESULTS,
-    ORDERS,
-    Drawing,
-)
+from mccgr_cli.settings import FIGURE_FORMATS, FIGURES_OF_FACTORS, FIGURES_OF_RANKS, FIGURES_OF_RESULTS, Drawing
+
+EXTENTS = {
+    "shape": {"type": types.Extent(types.Whole(min=1))},
+    "size": {"type": types.Extent(types.Number(min=1, max=40))},
+}
 
 
 class Only(click.ParamType):  # type: ignore[type-arg]
@@ -33,62 +32,60 @@ class Only(click.ParamType):  # type: ignore[type-arg]
         return column.strip(), tuple(part.strip() for part in values.split(","))
 
 
-@click.command()
+@options.command
 @click.argument("sources", metavar="FILE...", nargs=-1, required=True, type=types.FILE)
 @click.option(
     "--figure",
+    cls=GroupedOption,
     type=click.Choice([*FIGURES_OF_FACTORS, *FIGURES_OF_RESULTS, *FIGURES_OF_RANKS]),
-    help="What to draw.  [default: convergence of factors; of results, scores if there is more than one K, else the "
-    "sweep of what varies, else iterations; criteria of ranks]",
+    default_text="convergence for factors; scores, sweep or iterations for results; criteria for ranks",
+    help="Figure to draw.",
 )
-@click.option(
-    "--only",
-    type=Only(),
-    multiple=True,
-    metavar="COLUMN=VALUE,...",
-    help="Of results, only the runs with one of these values, as --only k=5 --only method=mccgr,l2.",
-)
-@click.option(
-    "--shape",
-    type=types.Extent(types.Whole(min=1)),
-    metavar="HEIGHTxWIDTH",
-    help="Of the images in a basis, in pixels.  [default: square, if the number of features is]",
-)
-@click.option(
-    "--order",
-    type=click.Choice(ORDERS),
-    default=Drawing.order,
-    show_default=True,
-    help="Features are the pixels row by row (C) or column by column (F), as in many MATLAB files.",
-)
-@click.option("--title", metavar="TEXT", help="Above the figure.  [default: none]")
-@click.option(
-    "--size",
-    type=types.Extent(types.Number(min=1, max=40)),
-    metavar="WIDTHxHEIGHT",
-    help="In inches.  [default: what suits the figure]",
-)
-@click.option("--dpi", type=types.Whole(min=20, max=2400), metavar="N", help="Of a PNG.  [default: 150]")
+@options.output
 @click.option(
     "--format",
     "form",
+    cls=GroupedOption,
     type=click.Choice(FIGURE_FORMATS),
-    help="Where -o does not say it by its suffix.  [default: svg]",
+    default_text="the suffix of the output, or svg",
+    help="Format of the figure.",
 )
-@options.output
-@options.verbosity
-def command(**given: Any) -> None:
+@click.option(
+    "--only",
+    cls=GroupedOption,
+    type=Only(),
+    multiple=True,
+    metavar="COLUMN=VALUE,...",
+    help="Use only some runs of an experiment, for example --only k=5 --only method=mccgr,l2.",
+)
+@options.gathered("drawing", Drawing, changed=EXTENTS)
+@click.option(
+    "--dpi",
+    cls=GroupedOption,
+    type=types.Whole(min=20, max=2400),
+    metavar="N",
+    default_text="150",
+    help="Resolution of a PNG.",
+)
+def command(
+    sources: tuple[str, ...],
+    figure: str | None,
+    only: tuple[tuple[str, tuple[str, ...]], ...],
+    drawing: Drawing,
+    dpi: int | None,
+    form: str | None,
+    output: Output,
+) -> None:
     """Draw what is in a file.
 
-    Of a file made by factorize (or cluster): convergence, the objective after every iteration, which several FILEs
-    show beside each other; weights of the features, with the names of the lightest; basis, the components as
-    images; embedding, the samples in the plane of the first two principal components of W, by class and cluster.
-    Of a file made by experiment: scores, accuracy and NMI by the number of clusters; sweep, the same by the
-    parameter that was varied; iterations, how soon runs settled. Bands are 95 % confidence intervals of the mean.
-    Of a file made by rank: criteria, by the number of components, with the one that is recommended.
+    A file from factorize or cluster: convergence (the objective in each iteration; several FILEs are compared), weights
+    (of the features, with the names of the lightest), basis (the components as images), embedding (the samples on the
+    first two principal components of W, by class and cluster). A file from experiment: scores (accuracy and NMI by
+    number of clusters), sweep (scores by the parameter that was varied), iterations (until runs were stable); bands are
+    95 % confidence intervals of the mean. A file from rank: criteria (by number of components).
 
-    The suffix of the output says its format: .svg, .png or .pdf. The same input gives the same bytes. Needs
-    matplotlib, which pip install 'mccgr-cli[plot]' brings.
+    The suffix of the output decides the format: .svg, .png or .pdf. The same input gives the same bytes. Needs
+    matplotlib: pip install 'mccgr-cli[plot]'.
 
     \b
     Examples:
@@ -101,30 +98,26 @@ def command(**given: Any) -> None:
     """
     from mccgr_cli.cli.job import Job, derived_path
 
-    sources = given["sources"]
     if sources.count("-") > 1:
         raise ParameterError("FILE", "standard input can be read only once", "name files")
-    job = Job(given, stage=None)
-    form = options.chosen_format(given["output"], given["form"], FIGURE_FORMATS)
-    loaded = [job.load(source, ("factors", "clusters", "results", "ranks")) for source in sources]
-    with needing_matplotlib():
-        from mccgr_cli.output import plots
-    loaded = [plots.select(one, given["only"]) for one in loaded]
-    figure = plots.choose(given["figure"], loaded)
-    refuse_unused(figure, form)
-    if job.announce:
-        job.aim(derived_path(sources[0], figure, f".{form}"))
-    drawing = options.chosen(Drawing, given)
-    job.deliver(plots.render(figure, loaded, drawing, form, given["dpi"], job.reporter.note))
+    form = options.choose_format(output.path, form, FIGURE_FORMATS)
+    with Job("plot", output, options.parameters(drawing, figure=figure, only=only, dpi=dpi)) as job:
+        loaded = [job.load(source, ("factors", "clusters", "results", "ranks")) for source in sources]
+        with needing_matplotlib():
+            from mccgr_cli.output import plots
+        loaded = [plots.select(one, only) for one in loaded]
+        figure = plots.choose(figure, loaded)
+        refuse_unused(figure, form)
+        if job.has_default_name:
+            job.write_to(derived_path(sources[0], figure, f".{form}"))
+        job.write_bytes(plots.render(figure, loaded, drawing, form, dpi, job.reporter.note))
 
 
 def refuse_unused(figure: str, form: str) -> None:
-    """Refuse options that would come to nothing."""
-    context = click.get_current_context()
-    uses = {"dpi": form == "png", "shape": figure == "basis", "order": figure == "basis"}
-    for name, used in uses.items():
-        if not used and context.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE:
-            raise ParameterError(f"--{name}", f"comes to nothing in {figure} as {form}", "leave it out")
+    """Refuse options that would have no effect."""
+    unused = [] if form == "png" else ["dpi"]
+    unused += [] if figure == "basis" else ["shape", "order"]
+    options.refuse_given(unused, f"has no effect on {figure} as {form}", "leave it out")
 
 
 @contextmanager

@@ -2,67 +2,97 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from mccgr_cli.cli import options, types
-from mccgr_cli.cli.evaluate import labels_option, true_classes
-from mccgr_cli.cli.extract import max_pixels
+from mccgr_cli.cli.evaluate import true_classes
+from mccgr_cli.cli.extract import ImageInput
+from mccgr_cli.cli.options import Output, Resources
 from mccgr_cli.errors import DataError, ParameterError
+from mccgr_cli.settings import OUTPUT, option
 
 if TYPE_CHECKING:
-    from mccgr_cli.cli.job import Job
+    from mccgr_cli.cli.job import Caller, Job
     from mccgr_cli.images.thumbnails import Thumbnail
     from mccgr_cli.output.report.findings import Findings
 
-MOST_FAULTS = 10  # that are told one by one
+MOST_FAULTS = 10  # images that cannot be shown are listed up to this number
 
 
-appearance = options.stack(
-    click.option("--title", metavar="TEXT", help="Above the page.  [default: named after what was clustered]"),
-    click.option(
-        "--thumbnail",
+@dataclass(frozen=True)
+class Appearance:
+    """What the page shows."""
+
+    title: str | None = option(
+        OUTPUT, None, "Title of the report.", metavar="TEXT", default_text="derived from what was clustered"
+    )
+    thumbnail: int = option(
+        OUTPUT,
+        128,
+        "Longer side of an image in the report, at most.",
         type=types.Whole(min=16, max=1024),
         metavar="PIXELS",
-        default=128,
-        show_default=True,
-        help="The longer side of an image in the page, at most.",
-    ),
-    click.option(
-        "--show",
+    )
+    show: int = option(
+        OUTPUT,
+        10_000,
+        "Maximum number of samples in the report: from each cluster its share, with the most typical and the least "
+        "certain samples.",
         type=types.Whole(min=100, max=200_000),
         metavar="N",
-        default=10_000,
-        show_default=True,
-        help="At most about so many samples, of each cluster its share, with the most typical and the least certain.",
-    ),
-)
+    )
 
 
-@click.command()
+@dataclass(frozen=True)
+class Reporting:
+    """What ``mccgr report`` shows."""
+
+    source: str
+    appearance: Appearance
+    labels: str | None = None
+    images: str | None = None
+    max_pixels: int = ImageInput.max_pixels
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        more = {name: getattr(self, name) for name in ("source", "labels", "images", "max_pixels")}
+        return options.parameters(self.appearance, **more)
+
+
+@options.command
 @click.argument("source", metavar="CLUSTERS", type=types.FILE)
+@options.output
 @click.option(
     "--images",
+    cls=options.GroupedOption,
     type=types.FILE,
     metavar="FOLDER",
-    help="Show the images that were clustered: the folder that 'mccgr extract' was given, or, if that was a list, "
-    "the one that its names start from.  [default: no images]",
+    default_text="no images",
+    help="Show the images: the folder that 'mccgr extract' read or, after a list, the folder its names start from.",
 )
-@labels_option("CLUSTERS", "without them, there are no scores")
-@appearance
-@max_pixels("Leave out images with more, without decoding them.")
-@options.jobs
-@options.output
-@options.verbosity
-def command(**given: Any) -> None:
-    """Show what a clustering found, as one HTML page.
+@options.labels("CLUSTERS", "without labels, the report has no scores")
+@options.gathered("appearance", Appearance)
+@options.gathered("limits", ImageInput, only=("max_pixels",))
+@options.resources("jobs")
+def command(
+    source: str,
+    images: str | None,
+    labels: str | None,
+    appearance: Appearance,
+    limits: ImageInput,
+    resources: Resources,
+    output: Output,
+) -> None:
+    """Write an HTML report of a clustering.
 
-    The page has the scores, if there are labels; a map of the samples; for each cluster its images (or names), the
-    most typical first and the least certain last, and the features that set it apart; the course of the objective;
-    the weights of the features; the graph's health; and every command that led to CLUSTERS, which is a file made by
-    cluster, or - for standard input. It is one file that loads nothing from elsewhere, for a browser or paper. The
-    same input gives the same bytes.
+    The report shows the scores (if there are labels); a map of the samples; the images or names of each cluster, most
+    typical first and least certain last, and the features that distinguish it; the objective in each iteration; the
+    weights of the features; the neighbour graph; and every command that led to CLUSTERS. CLUSTERS is a file from
+    cluster, or - for standard input. The report is one file that loads nothing from elsewhere. The same input gives
+    the same bytes.
 
     \b
     Examples:
@@ -71,52 +101,57 @@ def command(**given: Any) -> None:
       mccgr report clusters.h5 --labels classes.txt -o report.html
       mccgr cluster X.factors.h5 -o - | mccgr report - -o report.html
     """
+    report(Reporting(source, appearance, labels, images, limits.max_pixels), output, resources)
+
+
+def report(request: Reporting, output: Output, resources: Resources, caller: Caller | None = None) -> None:
+    """Write the HTML report of a clusters file."""
     from mccgr_cli.cli.job import Job, derived_path
     from mccgr_cli.images.find import SUFFIXES
-    from mccgr_cli.output import report
+    from mccgr_cli.output import report as page
 
-    job = Job(given, stage=None)
-    if job.announce:
-        job.aim(derived_path(given["source"], "report", ".html"))
-    if given["source"] == given["labels"] == "-":
-        raise ParameterError("--labels", "standard input is the clusters already", "name a file")
-    loaded = job.load(given["source"], ("clusters",))
-    findings = report.find(loaded, true_classes(loaded, given["labels"]), given["show"])
-    images = None
-    if given["images"] is not None:
-        images = thumbnails(job, findings)
-    elif str(loaded.contents.datasets.get("sample_names", [""])[0]).lower().endswith(SUFFIXES):
-        job.reporter.note("samples have names of images; --images FOLDER shows them")
-    shown = len(findings.order)
-    if shown < findings.samples:
-        job.reporter.note(f"{shown} of {findings.samples} samples are shown; --show N shows more")
-    job.deliver(report.render(findings, images, given["title"]))
+    with Job("report", output, request.parameters, resources=resources, caller=caller) as job:
+        if job.has_default_name:
+            job.write_to(derived_path(request.source, "report", ".html"))
+        if request.source == request.labels == "-":
+            raise ParameterError("--labels", "standard input is the clusters already", "name a file")
+        loaded = job.load(request.source, ("clusters",))
+        findings = page.find(loaded, true_classes(loaded, request.labels), request.appearance.show)
+        images = None
+        if request.images is not None:
+            images = thumbnails(job, findings, request.images, request)
+        elif str(loaded.contents.datasets.get("sample_names", [""])[0]).lower().endswith(SUFFIXES):
+            job.reporter.note("the samples are images; --images FOLDER shows them")
+        shown = len(findings.order)
+        if shown < findings.samples:
+            job.reporter.note(f"{shown} of {findings.samples} samples are shown; --show N shows more")
+        job.write_bytes(page.render(findings, images, request.appearance.title))
 
 
-def thumbnails(job: Job, findings: Findings) -> dict[int, Any]:
-    """Of every sample on the page, by its number."""
+def thumbnails(job: Job, findings: Findings, folder: str, request: Reporting) -> dict[int, Any]:
+    """The image of every sample in the report, by its number."""
     from mccgr_cli.images.find import counted
     from mccgr_cli.images.thumbnails import LOST, Thumbnail, locate, make_thumbnail
 
-    given, contents, order = job.given, findings.contents, findings.order.tolist()
+    contents, order = findings.contents, findings.order.tolist()
     names = contents.datasets.get("sample_names")
     if names is None:
-        remedy = "leave --images out, or name clusters of images from mccgr extract"
+        remedy = "leave --images out, or use clusters of images from mccgr extract"
         raise DataError(findings.given.name, "holds no names of samples to find images by", remedy)
-    paths = locate(given["images"], [names[i] for i in order])
+    paths = locate(folder, [names[i] for i in order])
     if not any(paths):
         what = f"none of the {counted(len(paths), 'image')} named in {findings.given.name} is there"
-        raise ParameterError("--images", f"{given['images']}: {what}", "name the folder that extract was given")
-    job.spare(path for path in paths if path is not None)
+        raise ParameterError("--images", f"{folder}: {what}", "name the folder that extract was given")
+    job.refuse_overwriting(path for path in paths if path is not None)
     made: list[Thumbnail] = []
-    shared = (given["thumbnail"], given["max_pixels"])
-    with job.crew(len(paths)) as workers, job.reporter.counting("images") as on_progress:
+    shared = (request.appearance.thumbnail, request.max_pixels)
+    with job.workers(len(paths)) as workers, job.reporter.counting("images") as on_progress:
         for one in workers.map(make_thumbnail, paths, shared, Thumbnail(fault=LOST)):
             made.append(one)
             on_progress("reading", len(made), len(paths))
     faults = [(names[i], one.fault) for i, one in zip(order, made, strict=True) if one.fault is not None]
     for number, (name, fault) in enumerate(faults):
         (job.reporter.note if number < MOST_FAULTS else job.reporter.detail)(f"not shown: {name}: {fault}")
-    shown = f"{len(made) - len(faults)} of {len(made)} shown" if faults else f"{len(made)} shown, all of them"
-    job.reporter.note(f"images: {shown}")
+    of_all = f" of {len(made)}" if faults else ", all of them"
+    job.reporter.note(f"images shown: {len(made) - len(faults)}{of_all}")
     return dict(zip(order, made, strict=True))

@@ -3,83 +3,143 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import MISSING, dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import click
-
 from mccgr_cli import __version__
-from mccgr_cli.cli import computing, extract, options, report, types
-from mccgr_cli.cli.evaluate import labels_option
-from mccgr_cli.cli.retyping import BEFORE_WRITING, COMMAND_LINE, TYPED, Retypable, Typed, arguments
+from mccgr_cli.cli import options
+from mccgr_cli.cli.checkpointing import Checkpointing
+from mccgr_cli.cli.cluster import Clustering, cluster
+from mccgr_cli.cli.evaluate import evaluate
+from mccgr_cli.cli.export import Exported, export
+from mccgr_cli.cli.extract import Extraction, ImageInput, extract
+from mccgr_cli.cli.factorize import INIT, Factorization, factorize
+from mccgr_cli.cli.group import invocation
+from mccgr_cli.cli.options import MatrixInput, Output, Resources
+from mccgr_cli.cli.report import Appearance, Reporting, report
 from mccgr_cli.errors import OutputError, ParameterError
-from mccgr_cli.settings import CLUSTER_RESTARTS, Description
+from mccgr_cli.settings import (
+    ClusterSettings,
+    Description,
+    GraphSettings,
+    Learning,
+    RowSettings,
+    Settings,
+    settings_of,
+)
 
 if TYPE_CHECKING:
+    from mccgr_cli.cli.job import Caller
     from mccgr_cli.cli.progress import Staging
     from mccgr_cli.files.run_manifest import Manifest
     from mccgr_cli.images.find import ImageFile
 
-OF_IMAGES = (
-    *("words", "sample", "descriptors_per_image", "codebook", "no_labels", "strict", "max_pixels", "thumbnail"),
-    *(field.name for field in fields(Description)),
+FOR_IMAGES = (
+    "words",
+    "sample",
+    "descriptors_per_image",
+    "thumbnail",
+    *settings_of(Description),
+    *settings_of(ImageInput),
 )
-OF_MATRICES = ("transpose", "label_key")
-OF_CLUSTERS = ("assign", "seed")  # --k and --restarts mean the components and their starts
+FOR_MATRICES = ("transpose", "label_key")
+FOLDER: dict[str, dict[str, Any]] = {
+    "path": {
+        "help": "Output folder. It is created if it does not exist.",
+        "metavar": "FOLDER",
+        "default": MISSING,
+        "default_text": "",
+    },
+    "overwrite": {"help": "Replace files in FOLDER that come from another SOURCE, or not from 'mccgr run'."},
+}
+
+
+@dataclass(frozen=True)
+class Request:
+    """What ``mccgr run`` is to do."""
+
+    matrix: MatrixInput
+    settings: Settings
+    graph: GraphSettings
+    rows: RowSettings
+    learning: Learning
+    description: Description
+    images: ImageInput
+    clusters: ClusterSettings
+    appearance: Appearance
+    labels: str | None
+    resources: Resources
+    output: Output
+
+    @property
+    def source(self) -> str:
+        return self.matrix.source
+
+    @property
+    def folder(self) -> Path:
+        return Path(str(self.output.path))
+
+    def inputs(self) -> list[tuple[str, str]]:
+        """Files to read, with the names of their options."""
+        named = (
+            *(("SOURCE", self.source), ("--codebook", self.images.codebook)),
+            *(("--labels", self.labels), ("--init", self.settings.init)),
+        )
+        return [(where, name) for where, name in named if name is not None]
 
 
 @dataclass(frozen=True)
 class Stage:
-    """A command to be called, and the file in the folder that it writes."""
+    """One stage of a run, and the file that it writes."""
 
-    command: str
+    name: str
     file: str
-    typed: Typed  # what it is told by the names of its options, without input and output
-    source: str  # what it reads
+    parameters: dict[str, Any]
+    words: list[str]  # the command line that would do the same
+    perform: Callable[[Output, Caller], None]
+    files: tuple[str | None, ...] = ()  # other files that it depends on
 
 
-@click.command(cls=Retypable)
-@options.matrix_input("SOURCE")
-@computing.preset
-@computing.solver
-@computing.graph
-@computing.graph_features
-@computing.preprocessing
-@extract.learning
-@extract.description
-@click.option(
-    "--codebook", type=types.FILE, metavar="FILE", help="Describe images as in this matrix, and with its words."
-)
-@click.option("--no-labels", is_flag=True, help="Folders are not categories.")
-@click.option("--strict", is_flag=True, help="Fail if any image cannot be used.")
-@extract.max_pixels("Leave out images with more, without decoding them.")
-@computing.assignment
-@computing.kmeans_restarts("--cluster-restarts", CLUSTER_RESTARTS)
-@labels_option("SOURCE", "without them, there are no scores")
-@report.appearance
+@options.command
+@options.gathered("settings", Settings, changed={"init": INIT})
+@options.gathered("output", Output, changed=FOLDER)
+@options.gathered("rows", RowSettings)
+@options.preset
+@options.matrix("SOURCE")
+@options.labels("SOURCE", "without labels, there are no scores")
 @options.output_format("table", "json", "csv")
-@options.jobs
-@options.memory
-@options.scheduler
-@options.seed
-@click.option(
-    "-o", "--output", type=types.FILE, metavar="FOLDER", required=True, help="Write everything into FOLDER, made anew."
-)
-@click.option(
-    "--overwrite", is_flag=True, help="Replace files in FOLDER that were made of another SOURCE, or not by 'mccgr run'."
-)
-@options.verbosity
-def command(**given: Any) -> None:
-    """Go all the way: from images or a matrix to clusters and a page that shows them.
+@options.gathered("learning", Learning)
+@options.gathered("images", ImageInput)
+@options.gathered("description", Description)
+@options.gathered("graph", GraphSettings)
+@options.gathered("clusters", ClusterSettings, renamed={"restarts": "cluster_restarts"}, k=None)
+@options.gathered("appearance", Appearance)
+@options.resources("jobs", "memory", "scheduler")
+def command(
+    matrix: MatrixInput,
+    settings: Settings,
+    graph: GraphSettings,
+    rows: RowSettings,
+    learning: Learning,
+    description: Description,
+    images: ImageInput,
+    clusters: ClusterSettings,
+    appearance: Appearance,
+    labels: str | None,
+    style: str,
+    resources: Resources,
+    output: Output,
+) -> None:
+    """Cluster images or a matrix, and write a report: all stages in one command.
 
-    SOURCE is a folder of images as extract takes it, or a matrix as factorize takes it. FOLDER gets what each stage
-    makes: matrix.h5 (of images), factors.h5, clusters.h5, clusters.csv and report.html; the scores are printed if
-    there are labels. Run again, only what depends on something that has changed is done again, and a run that was
-    killed goes on where it was. Options are those of the stages. Images that are smaller than usual get a finer grid
-    of patches, unless --step or --radii is given.
+    SOURCE is a folder of images, as for extract, or a matrix, as for factorize. FOLDER gets a file from each stage:
+    matrix.h5 (from images), factors.h5, clusters.h5, clusters.csv and report.html. The scores are printed if there are
+    labels. Re-running repeats only the stages whose inputs or options changed, and an interrupted run continues. Small
+    images get a finer grid of patches, unless you give --step or --radii.
 
     \b
     Examples:
@@ -87,141 +147,173 @@ def command(**given: Any) -> None:
       mccgr run counts.h5ad --k 8 --label-key cell_type -o out
       mccgr run images/ --k 5 --words 1000 --preset paper -o out
     """
-    from mccgr_cli.cli import expect_more, keep
+    run(
+        Request(
+            *(matrix, settings, graph, rows, learning, description, images),
+            *(clusters, appearance, labels, resources, output),
+        )
+    )
+    if labels is not None or has_labels(Path(str(output.path))):
+        evaluate(str(Path(str(output.path)) / "clusters.h5"), labels, style)
+
+
+def run(request: Request) -> None:
+    """Do all stages that are not done yet."""
     from mccgr_cli.cli.progress import Reporter
 
-    reporter = Reporter(given["quiet"], given["verbose"])
-    folder = Path(given["output"])
-    typed: Typed = click.get_current_context().meta[TYPED]
-    options.told_once(given)
-    check(given)
-    images = images_of(given["source"], typed)
-    grid = grid_for(images, typed, given) if images is not None else {}
-    if images is not None and given["k"] > len(images):
-        what = f"{given['k']} components are more than {len(images)} images have room for"
-        raise ParameterError("--k", what, f"give at most {len(images)}")
-    stages = list(plan(typed, grid, folder, images is not None, given["source"]))
-    manifest = claim(folder, stages, given["source"], given["overwrite"])
-    if grid:
-        reporter.note(f"the images are small: --step {grid['step']} --radii {grid['radii']}")
-    key = fingerprint_of(given["source"], images)
-    with reporter.staging([stage.command for stage in stages]) as staging:
-        for number, stage in enumerate(stages, 1):
-            keep(f"what is done is kept in {folder}; the same command goes on")
-            expect_more(number < len(stages))
-            key = follow(stage, key, manifest, folder, staging)
-    if labels_are_known(folder, given["labels"]):
-        call(Stage("evaluate", "", some_of(typed, "labels", "style"), str(folder / "clusters.h5")))
-    reporter.note(f"look at {folder / 'report.html'}")
+    reporter, folder = Reporter(request.output.quiet, request.output.verbose), request.folder
+    check(request)
+    images = find_images(request)
+    usual = request.description
+    if images is not None:
+        if request.settings.k > len(images):
+            what = f"{request.settings.k} components are more than the {len(images)} images"
+            raise ParameterError("--k", what, f"give at most {len(images)}")
+        request = replace(request, description=grid_for(request, images))
+    stages = list(plan(request, images is not None))
+    with lock(folder, stages, request) as manifest:
+        if request.description != usual:
+            radii = options.as_typed(request.description.radii)
+            reporter.note(f"the images are small: --step {request.description.step} --radii {radii}")
+        key = fingerprint_of(request.source, images)
+        with reporter.staging([stage.name for stage in stages]) as staging:
+            for number, stage in enumerate(stages, 1):
+                key = do_stage(stage, key, manifest, request.output, staging, last=number == len(stages))
+    reporter.note(f"open {folder / 'report.html'} in a browser")
 
 
-def check(given: dict[str, Any]) -> None:
-    """Refuse at once what a stage would refuse late, or would do otherwise than a run needs it."""
+def check(request: Request) -> None:
+    """Refuse at once what a stage would refuse late."""
     from mccgr_cli.files.readers import accessing, load_labels, split_inner
 
-    if not given["output"]:
+    words = request.learning.words
+    if not request.output.path:
         raise ParameterError("-o", "no folder name", "the command that should give it may have failed")
-    if given["output"] == "-":
-        raise ParameterError("-o", "a folder does not go to standard output", "name one")
-    if len(given["words"]) > 1:
-        raise ParameterError("--words", f"{len(given['words'])} sizes, and one matrix is clustered", "give one of them")
-    for parameter in inputs_of(click.get_current_context().command, given):
-        name = str(given[str(parameter.name)])
+    if request.output.path == "-":
+        raise ParameterError("-o", "a folder cannot go to standard output", "name a folder")
+    if len(words) > 1:
+        raise ParameterError("--words", f"{len(words)} sizes, but one matrix is clustered", "give one of them")
+    for where, name in request.inputs():
         with accessing(name):
             path = Path(split_inner(name)[0])
             if name == "-" or (path.exists() and not path.is_file() and not path.is_dir()):
-                what = f"{'standard input' if name == '-' else name} cannot be read again, as it will be"
-                where = parameter.opts[-1] if isinstance(parameter, click.Option) else "SOURCE"
+                what = f"{'standard input' if name == '-' else name} cannot be read again"
                 raise ParameterError(where, what, "give it as a file")
-    if given["labels"] is not None:
-        load_labels(given["labels"])
+    if request.labels is not None:
+        load_labels(request.labels)
 
 
-def inputs_of(command: click.Command, given: Mapping[str, Any]) -> list[click.Parameter]:
-    """Of what was given, that which names a file to read."""
-    of_files = [one for one in command.params if one.type is types.FILE and one.name not in options.MANNERS]
-    return [one for one in of_files if given.get(str(one.name)) is not None]
-
-
-def images_of(source: str, typed: Typed) -> list[ImageFile] | None:
-    """Those in the folder, or None if it is a matrix."""
+def find_images(request: Request) -> list[ImageFile] | None:
+    """The images in the source, or None if it is a matrix."""
     from mccgr_cli.files.readers import accessing
     from mccgr_cli.images.find import find
 
-    with accessing(source):
-        is_folder = Path(source).is_dir()
-    unused = OF_MATRICES if is_folder else OF_IMAGES
-    for parameter in click.get_current_context().command.params:
-        if parameter.name in unused and parameter.name in typed:
-            what = f"{source} is {'a folder of images' if is_folder else 'a matrix'}"
-            raise ParameterError(parameter.opts[-1], what, "leave it out")
-    return find(source, "no_labels" not in typed).images if is_folder else None
+    with accessing(request.source):
+        is_folder = Path(request.source).is_dir()
+    what = f"{request.source} is {'a folder of images' if is_folder else 'a matrix'}"
+    options.refuse_given(FOR_MATRICES if is_folder else FOR_IMAGES, what, "leave it out")
+    return find(request.source, not request.images.no_labels).images if is_folder else None
 
 
-def plan(typed: Typed, grid: Typed, folder: Path, of_images: bool, source: str) -> Iterator[Stage]:
-    """The stages in their order, each with those of the options that concern it."""
-    everything = {name: value for name, value in typed.items() if name not in ("source", "output", "overwrite")}
-    manners = some_of(typed, "quiet", "verbose")
-    shown: Typed = {}
-    if of_images:
-        yield Stage("extract", "matrix.h5", {**grid, **everything}, source)
-        source, shown = str(folder / "matrix.h5"), {"images": source}
-    unfinished: Typed = {"checkpoint": str(folder / "factors.part.h5")}
-    yield Stage("factorize", "factors.h5", {**everything, **unfinished}, source)
-    chosen = some_of(typed, *OF_CLUSTERS)
-    if "cluster_restarts" in typed:
-        chosen["restarts"] = typed["cluster_restarts"]
-    yield Stage("cluster", "clusters.h5", {**chosen, **manners}, str(folder / "factors.h5"))
-    clusters = str(folder / "clusters.h5")
-    yield Stage("export", "clusters.csv", manners, clusters)
-    yield Stage("report", "report.html", {**everything, **shown}, clusters)
-
-
-def some_of(typed: Typed, *names: str) -> Typed:
-    return {name: typed[name] for name in names if name in typed}
-
-
-def grid_for(images: Sequence[ImageFile], typed: Typed, given: dict[str, Any]) -> Typed:
-    """The grid of patches that suits the images, if it is not the usual one and nobody has decided it."""
+def grid_for(request: Request, images: Sequence[ImageFile]) -> Description:
+    """The grid of patches: the usual one, or a finer one for small images if the user did not choose."""
     from mccgr_cli.images.grid import suited
 
-    usual = options.chosen(Description, given)
-    if {"step", "radii", "codebook"} & typed.keys() or usual.detector != Description.detector:
-        return {}
-    chosen = suited(images, usual, given["max_pixels"])
-    return {} if chosen == usual else {"step": str(chosen.step), "radii": extract.listed(chosen.radii)}
+    usual = request.description
+    chosen = options.is_given("step") or options.is_given("radii") or request.images.codebook is not None
+    if chosen or usual.detector != Description.detector:
+        return usual
+    return suited(images, usual, request.images.max_pixels)
 
 
-def claim(folder: Path, stages: Sequence[Stage], source: str, overwrite: bool) -> Manifest:
-    """Keep other runs from the folder until this one ends, and refuse to replace what no run of this source made."""
-    from mccgr_cli.files.atomic_write import Claim, writing
-    from mccgr_cli.files.readers import split_inner
-    from mccgr_cli.files.run_manifest import NAME, Manifest, foreign
-    from mccgr_cli.system.signals import postponed_interrupts
+def plan(request: Request, from_images: bool) -> Iterator[Stage]:
+    """The stages in their order, each with its own options."""
+    folder, resources, matrix = request.folder, request.resources, request.matrix
+    clusters_file = str(folder / "clusters.h5")
+    if from_images:
+        images = request.images
+        extraction = Extraction(request.source, request.learning, request.description, images)
+        words = options.command_line("extract", request.learning, request.description, images)
+        with_workers = Resources(jobs=resources.jobs, scheduler=resources.scheduler)
+        yield Stage(
+            *("extract", "matrix.h5", extraction.parameters, with_argument(words, request.source)),
+            lambda output, caller: extract(extraction, output, with_workers, caller),
+            files=(images.codebook,),
+        )
+        matrix = MatrixInput(str(folder / "matrix.h5"))
+    factorization = Factorization(matrix, request.settings, request.graph, request.rows)
+    checkpoint = Checkpointing(str(folder / "factors.part.h5"))
+    with_memory = Resources(memory=resources.memory, scheduler=resources.scheduler)
+    yield Stage(
+        *("factorize", "factors.h5", factorization.parameters),
+        options.command_line("factorize", matrix, request.settings, request.graph, request.rows),
+        lambda output, caller: factorize(factorization, output, with_memory, checkpoint, caller),
+        files=(request.settings.init if factorization.starts_from_file else None,),
+    )
+    clustering = Clustering(MatrixInput(str(folder / "factors.h5")), request.clusters)
+    yield Stage(
+        *("cluster", "clusters.h5", clustering.parameters),
+        options.command_line("cluster", clustering.matrix, request.clusters),
+        lambda output, caller: cluster(clustering, output, caller),
+    )
+    yield Stage(
+        *("export", "clusters.csv", {}, ["mccgr", "export", clusters_file]),
+        lambda output, caller: export(MatrixInput(clusters_file), Exported(), None, output, caller),
+    )
+    shown = request.source if from_images else None
+    reporting = Reporting(clusters_file, request.appearance, request.labels, shown, request.images.max_pixels)
+    words = options.command_line("report", request.appearance, images=shown, labels=request.labels)
+    yield Stage(
+        *("report", "report.html", reporting.parameters, with_argument(words, clusters_file)),
+        lambda output, caller: report(reporting, output, Resources(jobs=resources.jobs), caller),
+        files=(request.labels,),
+    )
 
-    with writing(str(folder)):
-        if os.path.lexists(folder) and not folder.is_dir():
-            raise OutputError(str(folder), "is not a folder", "name another with -o")
-        if not folder.parent.is_dir():
-            raise OutputError(str(folder), f"there is no folder {folder.parent}", "make it first")
-        folder.mkdir(exist_ok=True)
-    with postponed_interrupts():
-        click.get_current_context().call_on_close(Claim(folder / NAME, overwrite=True).release)
-    manifest, source = Manifest(folder), os.path.realpath(split_inner(source)[0])
-    remedy = "choose another folder with -o, or give --overwrite"
-    others = [] if overwrite else foreign(manifest, [stage.file for stage in stages])
-    if others:
-        what = "exists already, and was changed or not made by 'mccgr run'"
-        raise OutputError(str(folder / others[0]), what, remedy)
-    if not overwrite and manifest.source not in ("", source):
-        raise OutputError(str(folder), f"holds what a run made of {manifest.source}", remedy)
-    manifest.source = source
-    manifest.leave_out([stage.command for stage in stages])
-    return manifest
+
+def with_argument(words: list[str], argument: str) -> list[str]:
+    return [*words[:2], argument, *words[2:]]
+
+
+def do_stage(stage: Stage, before: str, manifest: Manifest, output: Output, staging: Staging, last: bool) -> str:
+    """Do a stage unless its file is current; return its key, on which the next stages depend."""
+    from mccgr_cli.cli.job import Caller
+    from mccgr_cli.files.run_manifest import key_of
+
+    folder = Path(str(output.path))
+    leaves = f"finished stages are kept in {folder}; the same command continues"
+    parameters = {name: value for name, value in stage.parameters.items() if name != "source"}
+    key = key_of(__version__, stage.name, parameters, checksums(stage.files), before)
+    if manifest.is_current(stage.name, key, stage.file):
+        staging.skip(stage.name)
+        return key
+    path = str(folder / stage.file)
+    caller = Caller([*stage.words, "-o", path], partial(manifest.add, stage.name, key, stage.file), last)
+    staging.begin(stage.name)
+    invocation().leaves = leaves
+    try:
+        stage.perform(replace(output, path=path, overwrite=True), caller)
+    except KeyboardInterrupt:
+        invocation().leaves = leaves
+        raise
+    staging.end(stage.name)
+    return key
+
+
+def checksums(names: Sequence[str | None]) -> dict[str, str]:
+    """Checksums of the files that a stage reads beside its input."""
+    from mccgr_cli.files.readers import accessing, split_inner
+    from mccgr_cli.files.run_manifest import checksum_of
+
+    found = {}
+    for name in names:
+        if name is not None:
+            with accessing(name):
+                found[name] = checksum_of(Path(split_inner(name)[0]))
+    return found
 
 
 def fingerprint_of(source: str, images: list[ImageFile] | None) -> str:
-    """The hash of all that is in the source."""
+    """The hash of everything in the source."""
     from mccgr_cli.files.readers import accessing, split_inner
     from mccgr_cli.files.run_manifest import checksum_of, key_of
     from mccgr_cli.images.decode import Unusable, fingerprint
@@ -229,7 +321,7 @@ def fingerprint_of(source: str, images: list[ImageFile] | None) -> str:
     if images is None:
         path, inner = split_inner(source)
         with accessing(source):
-            return key_of(checksum_of(Path(path)), Path(path).name, inner)  # whose ending tells how to read it
+            return key_of(checksum_of(Path(path)), Path(path).name, inner)  # the suffix decides how to read it
     contents = []
     for image in images:
         try:
@@ -239,70 +331,38 @@ def fingerprint_of(source: str, images: list[ImageFile] | None) -> str:
     return key_of(contents)
 
 
-def contents_of(command: click.Command, typed: Typed) -> dict[str, str]:
-    """The checksums of the files that were named."""
-    from mccgr_cli.files.readers import accessing, split_inner
-    from mccgr_cli.files.run_manifest import checksum_of
+@contextmanager
+def lock(folder: Path, stages: Sequence[Stage], request: Request) -> Iterator[Manifest]:
+    """Keep other runs out of the folder, and refuse to replace files that no run of this source made."""
+    from mccgr_cli.files.atomic_write import Claim, writing
+    from mccgr_cli.files.readers import split_inner
+    from mccgr_cli.files.run_manifest import NAME, Manifest, foreign
+    from mccgr_cli.system.signals import postponed_interrupts
 
-    found = {}
-    for parameter in inputs_of(command, typed):
-        name = str(typed[str(parameter.name)])
-        with accessing(name):
-            path = Path(split_inner(name)[0])
-            if path.is_file():
-                found[name] = checksum_of(path)
-    return found
-
-
-def follow(stage: Stage, before: str, manifest: Manifest, folder: Path, staging: Staging) -> str:
-    """Do a stage, unless it is done; its key, on which those that come after it depend."""
-    from mccgr_cli.cli import keep
-    from mccgr_cli.files.run_manifest import key_of
-
-    called = command_of(stage)
-    names = [str(one.name) for one in called.params if one.name not in options.MANNERS]
-    computed = some_of(stage.typed, *names)
-    key = key_of(__version__, stage.command, computed, contents_of(called, computed), before)
-    if manifest.is_current(stage.command, key, stage.file):
-        staging.skip(stage.command)
-        return key
-    staging.begin(stage.command)
-    click.get_current_context().meta[BEFORE_WRITING] = partial(manifest.add, stage.command, key, stage.file)
-    try:
-        call(stage, folder / stage.file)
-    except KeyboardInterrupt:
-        keep(f"what is done is kept in {folder}; the same command goes on")
-        raise
-    staging.end(stage.command)
-    return key
+    overwrite = request.output.overwrite
+    with writing(str(folder)):
+        if os.path.lexists(folder) and not folder.is_dir():
+            raise OutputError(str(folder), "is not a folder", "name another with -o")
+        if not folder.parent.is_dir():
+            raise OutputError(str(folder), f"there is no folder {folder.parent}", "make it first")
+        folder.mkdir(exist_ok=True)
+    with ExitStack() as locks:
+        with postponed_interrupts():
+            locks.callback(Claim(folder / NAME, overwrite=True).release)
+        manifest, source = Manifest(folder), os.path.realpath(split_inner(request.source)[0])
+        remedy = "choose another folder with -o, or give --overwrite"
+        others = [] if overwrite else foreign(manifest, [stage.file for stage in stages])
+        if others:
+            what = "exists already, and was changed or not made by 'mccgr run'"
+            raise OutputError(str(folder / others[0]), what, remedy)
+        if not overwrite and manifest.source not in ("", source):
+            raise OutputError(str(folder), f"holds results of {manifest.source}", remedy)
+        manifest.source = source
+        manifest.leave_out([stage.name for stage in stages])
+        yield manifest
 
 
-def command_of(stage: Stage) -> click.Command:
-    root = click.get_current_context().find_root()
-    group = root.command
-    assert isinstance(group, click.Group)
-    found = group.get_command(root, stage.command)
-    assert found is not None
-    return found
-
-
-def call(stage: Stage, output: Path | None = None) -> None:
-    """A stage as if the user had typed it."""
-    called, root = command_of(stage), click.get_current_context().find_root()
-    takes = {str(parameter.name) for parameter in called.params}
-    typed: Typed = {name: value for name, value in stage.typed.items() if name in takes}
-    typed["source"] = stage.source
-    if output is not None:
-        typed |= {"output": str(output), "overwrite": True}
-    with called.make_context(stage.command, arguments(called, typed), parent=root) as context:
-        lasting = {name: value for name, value in typed.items() if name not in options.MANNERS or name == "output"}
-        context.meta[COMMAND_LINE] = ["mccgr", stage.command, *arguments(called, lasting, for_people=True)]
-        called.invoke(context)
-
-
-def labels_are_known(folder: Path, given: str | None) -> bool:
+def has_labels(folder: Path) -> bool:
     from mccgr_cli.files.readers import load
 
-    if given is not None:
-        return True
     return "labels" in load(str(folder / "clusters.h5"), kinds=("clusters",)).contents

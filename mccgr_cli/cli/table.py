@@ -16,29 +16,32 @@ if TYPE_CHECKING:
     from mccgr_cli.workflow.comparison import Comparison
 
 
-@click.command()
+@options.command
 @click.argument("source", metavar="RESULTS", type=types.FILE)
 @click.option(
     "--score",
     "scores",
+    cls=options.GroupedOption,
     type=types.Words(SCORES),
     metavar="NAME,...",
     default="accuracy,nmi",
     show_default=True,
-    help=f"Which scores, of {', '.join(SCORES)}: a table for each.",
+    help=f"Scores to print, one table for each: {', '.join(SCORES)}.",
 )
 @click.option(
     "--against",
+    cls=options.GroupedOption,
     metavar="NAME",
-    help="The method that all others are tested against.  [default: mccgr if it is there]",
+    default_text="mccgr, if it is in RESULTS",
+    help="Test all other methods against this one.",
 )
 @options.output_format("table", "csv", "json", "markdown", "latex")
 def command(source: str, scores: tuple[str, ...], against: str | None, style: str) -> None:
-    """Print the results of an experiment as the paper prints them.
+    """Print the results of an experiment as a table.
 
-    Rows are numbers of classes, columns methods; a cell is the mean over the runs and the standard deviation, and the
-    best of a row is marked. Below them the mean rank of every method, and the p value of Wilcoxon's signed-rank test
-    of --against and the method over all runs, with Holm's correction for so many tests.
+    One row for each number of classes, one column for each method. A cell has the mean and the standard deviation over
+    the runs; the best mean of a row is marked. Below the cells: the mean rank of each method, and the p-value of
+    Wilcoxon's signed-rank test against the method of --against over all runs, with Holm's correction.
 
     \b
     Examples:
@@ -62,7 +65,7 @@ def command(source: str, scores: tuple[str, ...], against: str | None, style: st
 
 
 def cells(table: Comparison) -> list[list[tuple[str, str, bool]]]:
-    """Of every k and method: mean, standard deviation, and whether it is the best."""
+    """Mean, standard deviation and whether it is the best mean, for every k and method."""
     return [
         [(f"{mean:.3f}", f"{deviation:.3f}", bool(best)) for mean, deviation, best in zip(*row, strict=True)]
         for row in zip(table.means, table.deviations, table.best(), strict=True)
@@ -70,16 +73,16 @@ def cells(table: Comparison) -> list[list[tuple[str, str, bool]]]:
 
 
 def foot(table: Comparison, reference: str | None) -> list[tuple[str, list[str]]]:
-    """The lines below the cells."""
+    """Lines below the cells: means, ranks, p-values."""
     lines = [("mean", [f"{mean:.3f}" for mean in table.means.mean(axis=0)])]
     lines.append(("mean rank", [f"{rank:.2f}" for rank in table.mean_ranks()]))
     if reference is not None and len(table.variants) > 1:
         tested = table.p_values(reference)
-        lines.append((f"p against {reference}", [written(tested.get(name)) for name in table.variants]))
+        lines.append((f"p against {reference}", [format_p(tested.get(name)) for name in table.variants]))
     return lines
 
 
-def written(p_value: float | None) -> str:
+def format_p(p_value: float | None) -> str:
     if p_value is None:
         return ""
     return "<.001" if p_value < 0.001 else f"{p_value:.3f}"
@@ -92,10 +95,10 @@ def as_table(table: Comparison, reference: str | None) -> str:
     for k, row in zip(table.ks, cells(table), strict=True):
         rows.append([f"k={k}", *(f"{'*' if best else ''}{mean} ±{deviation}" for mean, deviation, best in row)])
     rows += [[name, *values] for name, values in foot(table, reference)]
-    return f"{aligned(rows)}\n* the best of its row; {counted(table)}"
+    return f"{aligned(rows)}\n* best of its row; {describe_runs(table)}"
 
 
-def counted(table: Comparison) -> str:
+def describe_runs(table: Comparison) -> str:
     numbers = [len(runs) for runs in table.runs]
     ends = dict.fromkeys((min(numbers), max(numbers)))
     return f"mean and standard deviation of {' to '.join(map(str, ends))} {'run' if max(ends) == 1 else 'runs'}"
@@ -112,7 +115,7 @@ def as_markdown(table: Comparison, reference: str | None) -> str:
 
 def as_latex(table: Comparison, reference: str | None) -> str:
     lines = [rf"\begin{{tabular}}{{l{'c' * len(table.variants)}}}", r"\hline"]
-    lines.append(f"$K$ & {' & '.join(map(escaped, table.variants))} " + r"\\ \hline")
+    lines.append(f"$K$ & {' & '.join(map(escape_latex, table.variants))} " + r"\\ \hline")
     for k, row in zip(table.ks, cells(table), strict=True):
         marked = (
             (r"\textbf{" + mean + "}" if best else mean) + rf" $\pm$ {deviation}" for mean, deviation, best in row
@@ -121,12 +124,12 @@ def as_latex(table: Comparison, reference: str | None) -> str:
     lines.append(r"\hline")
     for name, values in foot(table, reference):
         shown = (f"${value}$" if value.startswith("<") else value for value in values)
-        lines.append(f"{escaped(name)} & {' & '.join(shown)} " + r"\\")
+        lines.append(f"{escape_latex(name)} & {' & '.join(shown)} " + r"\\")
     lines += [r"\hline", r"\end{tabular}"]
-    return f"% {table.score}: {counted(table)}\n" + "\n".join(lines)
+    return f"% {table.score}: {describe_runs(table)}\n" + "\n".join(lines)
 
 
-def escaped(text: str) -> str:
+def escape_latex(text: str) -> str:
     return text.replace("_", r"\_").replace("%", r"\%")
 
 

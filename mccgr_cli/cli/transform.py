@@ -2,25 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import click
 
 from mccgr_cli.cli import options, types
+from mccgr_cli.cli.options import MatrixInput, Output, Resources
 
 
-@click.command()
+@options.command
 @click.argument("factors", metavar="FACTORS", type=types.FILE)
-@options.matrix_input("MATRIX")
-@options.memory
 @options.output
-@options.verbosity
-def command(**given: Any) -> None:
-    """Find the coefficients of new samples on a learnt basis.
+@options.matrix("MATRIX")
+@options.resources("memory")
+def command(factors: str, matrix: MatrixInput, resources: Resources, output: Output) -> None:
+    """Compute the coefficients of new samples on a learnt basis.
 
-    FACTORS is a file made by factorize (or clusters made from one), MATRIX new samples with the same features,
-    which are matched by name if both files name them. Feature weights and normalization are those that the basis
-    was learnt with; the graph plays no part.
+    FACTORS is a file from factorize (or clusters made from one). MATRIX has new samples with the same features. If
+    both files name their features, features are matched by name. The feature weights and the normalization of FACTORS
+    are used. The neighbour graph is not.
 
     \b
     Examples:
@@ -30,10 +28,11 @@ def command(**given: Any) -> None:
     from mccgr_cli.cli.job import Job
     from mccgr_cli.workflow import stages
 
-    job = Job(given, "coefficients")
-    factors = job.load(given["factors"], ("factors", "clusters"))
-    matrix = job.load(given["source"], ("matrix",), job.room(None, None).stays)
-    job.note_stay(matrix.contents["X"])
-    contents = stages.transform_matrix(factors, matrix)
-    job.reporter.note(f"coefficients: {contents['W'].shape[0]} samples on {contents['W'].shape[1]} components")
-    job.write(contents)
+    parameters = options.parameters(matrix, factors=factors)
+    with Job("transform", output, parameters, derived=(matrix.source, "coefficients"), resources=resources) as job:
+        learnt = job.load(factors, ("factors", "clusters"))
+        new = job.load(matrix.source, ("matrix",), matrix, job.room(None, None).stays)
+        job.note_if_on_disk(new.contents["X"])
+        contents = stages.transform_matrix(learnt, new)
+        job.reporter.note(f"coefficients: {contents['W'].shape[0]} samples on {contents['W'].shape[1]} components")
+        job.write(contents)

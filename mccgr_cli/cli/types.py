@@ -10,17 +10,18 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from mccgr_cli.errors import ParameterError
-from mccgr_cli.settings import BANDWIDTHS, NUMBERS, Bounds
+from mccgr_cli.settings import Bounds, Setting
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
-# A name of a file, or -; the type only makes shells complete it.
-FILE = click.Path(allow_dash=True)
+FILE = click.Path(allow_dash=True)  # a file name, or -; shells complete it
+MOST_NUMBERS = 100
+LEAST_MEMORY = 1e7
 
 
 class Number(click.FloatRange):
-    """A finite number within bounds; without bounds of its own, so far from the ends that squares are finite too."""
+    """A finite number within bounds; without bounds of its own, its square is finite too."""
 
     name = "number"
 
@@ -40,20 +41,27 @@ class Whole(click.IntRange):
     name = "whole number"
 
 
-def number(name: str) -> Number | Whole:
-    """What the option of this name takes."""
-    bounds = NUMBERS[name]
+def number(bounds: Bounds) -> Number | Whole:
     if not bounds.whole:
         return Number(bounds.least, bounds.most)
     return Whole(int(bounds.least), None if bounds.most == math.inf else int(bounds.most))
 
 
-MOST_NUMBERS = 100
-LEAST_MEMORY = 1e7
+def type_of(setting: Setting, several: bool = False) -> Any:
+    """The type of the option for a setting; ``several``: a list of numbers."""
+    if setting.type is not None:
+        return setting.type
+    if isinstance(setting.values, Bounds):
+        if several:
+            return Numbers(int(setting.values.least), int(setting.values.most))
+        return number(setting.values)
+    if setting.or_number is not None and setting.values is not None:
+        return WordOrNumber(setting.values, setting.or_number)
+    return click.STRING if setting.values is None else click.Choice(setting.values)
 
 
 class Numbers(click.ParamType):  # type: ignore[type-arg]
-    """Whole numbers with commas between them, or from one to another (2-10), in the order given and each once."""
+    """Whole numbers separated by commas, or a range (2-10), in the order given and each once."""
 
     name = "numbers"
 
@@ -79,7 +87,7 @@ class Numbers(click.ParamType):  # type: ignore[type-arg]
 
 
 class Several(click.ParamType):  # type: ignore[type-arg]
-    """Values of another type with commas between them, in the order given and each once."""
+    """Values of another type separated by commas, in the order given and each once."""
 
     name = "several"
 
@@ -94,7 +102,7 @@ class Several(click.ParamType):  # type: ignore[type-arg]
 
 
 class Words(Several):
-    """Some of certain words."""
+    """Some of a list of known words, or one word for all of them."""
 
     def __init__(self, known: Sequence[str], everything: str | None = None) -> None:
         super().__init__(click.Choice(known))
@@ -122,7 +130,7 @@ class Extent(click.ParamType):  # type: ignore[type-arg]
 
 
 class Bytes(click.ParamType):  # type: ignore[type-arg]
-    """An amount of memory: a number with a unit, as 500MB, 4GB or 1.5GiB; without one, bytes."""
+    """An amount of memory: a number with a unit (500MB, 4GB, 1.5GiB), or bytes."""
 
     name = "bytes"
 
@@ -140,7 +148,7 @@ class Bytes(click.ParamType):  # type: ignore[type-arg]
 
 
 class Scheduler(click.ParamType):  # type: ignore[type-arg]
-    """Where a cluster is, or how many processes make one here."""
+    """The address of a Dask cluster, or local:N."""
 
     name = "scheduler"
 
@@ -154,20 +162,37 @@ class Scheduler(click.ParamType):  # type: ignore[type-arg]
         return str(value)
 
 
-class Bandwidth(click.ParamType):  # type: ignore[type-arg]
-    """adaptive, settle, or sigma as a number."""
+class WordOrNumber(click.ParamType):  # type: ignore[type-arg]
+    """One of some words, or a number."""
 
-    name = "bandwidth"
+    name = "word or number"
+
+    def __init__(self, words: Sequence[str], bounds: Bounds) -> None:
+        self.words, self.bounds = tuple(words), bounds
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        if value in BANDWIDTHS:
+        if value in self.words:
             return value
         try:
-            return number("bandwidth").convert(value, param, ctx)
+            return number(self.bounds).convert(value, param, ctx)
         except click.BadParameter as fault:
-            self.fail(f"none of {', '.join(BANDWIDTHS)}, and {fault.message}", param, ctx)
+            self.fail(f"none of {', '.join(self.words)}, and {fault.message}", param, ctx)
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
         from click.shell_completion import CompletionItem
 
-        return [CompletionItem(word) for word in BANDWIDTHS if word.startswith(incomplete)]
+        return [CompletionItem(word) for word in self.words if word.startswith(incomplete)]
+
+
+class WordOrFile(click.Path):
+    """One of some words, or a file name."""
+
+    def __init__(self, words: Sequence[str]) -> None:
+        super().__init__(allow_dash=True)
+        self.words = tuple(words)
+
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        from click.shell_completion import CompletionItem
+
+        words = [CompletionItem(word) for word in self.words if word.startswith(incomplete)]
+        return words or [CompletionItem(incomplete, type="file")]

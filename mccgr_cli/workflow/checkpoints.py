@@ -28,8 +28,8 @@ ARRAYS = frozenset(name for name in SCHEMA["checkpoint"] if "history/" not in na
 class Run:
     """What is computed, and from what."""
 
-    typed: dict[str, Any]  # options that say what to compute, as the user typed them
-    parameters: dict[str, Any]  # what these came to
+    parameters: dict[str, Any]  # values of the options that say what to compute
+    output: str | None  # where the result goes
     inputs: list[Input]  # X first
 
     def same_as(self, other: Run) -> bool:
@@ -93,7 +93,7 @@ def read_run(given: Loaded) -> Run:
     try:
         stored = json.loads(given.contents.attributes["run"])
         version = stored.pop("version")
-        run = Run(dict(stored["typed"]), dict(stored["parameters"]), [Input(**one) for one in stored["inputs"]])
+        run = Run(dict(stored["parameters"]), stored["output"], [Input(**one) for one in stored["inputs"]])
         if not run.inputs:
             raise ValueError
     except (KeyError, TypeError, ValueError, AttributeError, RecursionError):

@@ -1,0 +1,302 @@
+"""``--checkpoint`` and ``--resume``: a run that was interrupted continues where it stopped."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import time
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from mccgr_cli.cli import options, types
+from mccgr_cli.cli.group import invocation
+from mccgr_cli.errors import DataError, MccgrError, OutputError, ParameterError
+from mccgr_cli.settings import INITS, RESOURCES, GraphSettings, RowSettings, Settings, checked, option
+
+if TYPE_CHECKING:
+    from scipy import sparse
+
+    from mccgr_cli.blocks.protocol import BlockSource
+    from mccgr_cli.cli.job import Job
+    from mccgr_cli.core.solver import OnPause, Progress
+    from mccgr_cli.files.readers import Loaded
+    from mccgr_cli.workflow.checkpoints import Checkpoint, Run
+
+EVERY = 60.0  # seconds
+
+
+def take_stored_options(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
+    """Use the options of the interrupted run as defaults. They pass the same checks as options that are typed."""
+    if value is None or ctx.resilient_parsing:
+        return value
+    if value == "-":
+        raise ParameterError("--resume", "the run saves its state there again", "name a file")
+    from mccgr_cli.files.readers import load
+    from mccgr_cli.workflow.checkpoints import damaged, read_run
+
+    loaded = load(value, kinds=("checkpoint",))
+    run = read_run(loaded)
+    try:
+        stored = stored_options(run)
+    except (KeyError, TypeError, ValueError, ParameterError):
+        raise damaged(loaded) from None
+    ctx.default_map = {**(ctx.default_map or {}), **stored}
+    return value
+
+
+def stored_options(run: Run) -> dict[str, Any]:
+    """The options in a checkpoint, as if they were typed; an error if they cannot have been typed."""
+    found = dict(run.parameters)
+    init = found.pop("init")
+    values = [checked(kind, {"init": INITS[0], **found}) for kind in (Settings, GraphSettings, RowSettings)]
+    names = {name: found[name] for name in ("source", "label_key", "graph_file")} | {"path": run.output, "init": init}
+    for name in names.values():
+        if name is not None and (not isinstance(name, str) or "\0" in name or not os.fsencode(name)):
+            raise TypeError
+    stored = {**options.parameters(*values), **names, "transpose": found["transpose"]}
+    if (
+        stored["source"] is None
+        or init is None
+        or stored["transpose"] not in (True, False)
+        or found.keys() - stored.keys()
+    ):
+        raise TypeError
+    return {name: value for name, value in stored.items() if value is not None}
+
+
+@dataclass(frozen=True)
+class Checkpointing:
+    """Where the state of a run is saved, and how often."""
+
+    checkpoint: str | None = option(
+        RESOURCES,
+        None,
+        "Save the state of the run in FILE, regularly and when the run is interrupted. The same command continues from "
+        "there and gives the same factors. FILE is deleted when the result is written.",
+        type=types.FILE,
+        metavar="FILE",
+    )
+    checkpoint_every: float | None = option(
+        RESOURCES,
+        None,
+        "Seconds between two checkpoints. 0: after every iteration.",
+        type=types.Number(min=0),
+        metavar="SECONDS",
+        default_text=f"{EVERY:g}",
+    )
+    resume: str | None = None
+
+    @property
+    def path(self) -> str | None:
+        return self.checkpoint if self.resume is None else self.resume
+
+    @property
+    def copies(self) -> int:
+        """Checkpoints in memory: the one that is written, and the one that the run continues from."""
+        return 2 if self.resume is not None else int(self.checkpoint is not None)
+
+
+resume = click.option(
+    "--resume",
+    cls=options.GroupedOption,
+    group=RESOURCES,
+    type=types.FILE,
+    metavar="FILE",
+    is_eager=True,
+    callback=take_stored_options,
+    help="Continue the run in FILE. MATRIX and all options of the method come from FILE; only options on resources and "
+    "output may be given.",
+)
+checkpointing = options.stack(options.gathered("checkpointing", Checkpointing, arguments=("resume",)), resume)
+
+
+class Keeper:
+    """Saves the state of a run in a file: at intervals, and when a signal asks the run to end."""
+
+    def __init__(self, job: Job, chosen: Checkpointing) -> None:
+        from mccgr_cli.files.atomic_write import writing
+
+        assert chosen.path is not None
+        self.job, self.chosen, self.path = job, chosen, Path(chosen.path)
+        self.every = EVERY if chosen.checkpoint_every is None else chosen.checkpoint_every
+        self.due = time.monotonic() + self.every
+        self.remedy = ""  # how to continue from what is in the file now
+        self.save: Callable[[], None] = lambda: None  # write the current state
+        with writing(str(self.path)):
+            for other in job.paths:
+                if not job.to_stdout and self.path.resolve() == other.resolve():
+                    raise ParameterError("--checkpoint", f"{self.path} is the output", "name another file")
+            job.refuse_overwriting([str(job.parameters["source"])], [self.path])
+        job.lock(self.path, overwrite=True)
+        job.when_written.append(self.delete)
+        self.found = self._read() if self.resumes or self.path.exists() else None
+        if self.found is not None:
+            self.say_how_to_continue("")
+
+    @property
+    def resumes(self) -> bool:
+        return self.chosen.resume is not None
+
+    def _read(self) -> Loaded:
+        from mccgr_cli.files.readers import load
+
+        try:
+            return load(str(self.path), kinds=("checkpoint",))
+        except DataError as fault:
+            if self.resumes:
+                raise
+            what = f"exists already, and is not a checkpoint ({fault.fault})"
+            raise OutputError(str(self.path), what, "name another file") from None
+
+    def restored(self, settings: Settings, X: BlockSource) -> Checkpoint | None:
+        """The state that the run continues from, if the file has one."""
+        from mccgr_cli.core.solver import uses_graph
+        from mccgr_cli.workflow.checkpoints import Checkpoint, damaged, read_progress, read_run
+        from mccgr_cli.workflow.stages import check_graph
+
+        found, may_replace = self.found, self.job.output.overwrite and not self.resumes
+        if found is None:
+            return None
+        try:
+            run = read_run(found)
+        except DataError:
+            if not may_replace:
+                raise
+            self.found = None
+            return None
+        if self.resumes:
+            self._check_matrix(run)
+            self.job.inputs = run.inputs
+        elif not run.same_as(self.run()):
+            if may_replace:
+                self.found = None
+                return None
+            what = "holds part of a run with other data or options"
+            raise OutputError(str(self.path), what, "give those, name another file, or give --overwrite")
+        if ("A" in found.contents) != uses_graph(settings):
+            raise damaged(found)
+        A = check_graph(found.contents["A"], X.shape[0], found.name) if "A" in found.contents else None
+        progress = read_progress(found, settings, X)
+        self.say_how_to_continue(position(progress))
+        self.job.reporter.note(f"continuing{position(progress)}")
+        return Checkpoint(run, progress, A)
+
+    def _check_matrix(self, run: Run) -> None:
+        matrix = self.job.inputs[0]
+        if matrix.sha256 != run.inputs[0].sha256:
+            what = f"has changed since the run in {self.path} read it"
+            raise DataError(matrix.name, what, "restore it, or start a new run")
+
+    def run(self) -> Run:
+        from mccgr_cli.workflow.checkpoints import Run
+
+        return Run(self.job.parameters, self.job.output.path, self.job.inputs)
+
+    @contextmanager
+    def watching(self, A: sparse.csr_array[Any] | None) -> Iterator[OnPause]:
+        """A function for the solver to call between iterations. Signals wait for it, then end the run."""
+        from mccgr_cli.system.signals import noted_interrupts
+        from mccgr_cli.workflow.checkpoints import damaged
+
+        with noted_interrupts() as noted:
+
+            def pause(progress: Callable[[], Progress]) -> None:
+                self.save = partial(self.write, progress, A)
+                if noted.number is not None or time.monotonic() >= self.due:
+                    self.save()
+                noted.act()
+
+            try:
+                with warnings.catch_warnings():
+                    if self.found is not None:  # bad numbers in the file are found in other ways
+                        warnings.simplefilter("ignore", RuntimeWarning)
+                    yield pause
+                if noted.number is not None:  # after the last iteration
+                    self.save()
+            except (ValueError, ArithmeticError) as fault:
+                if self.found is None:
+                    raise
+                raise damaged(self.found) from fault
+            except (DataError, ParameterError):  # would happen again
+                raise
+            except MccgrError as fault:
+                raise fault.with_remedy(self.remedy) if self.remedy else fault from None
+
+    @contextmanager
+    def saving_on_failed_output(self) -> Iterator[None]:
+        """A result that cannot be written is not lost: the run can continue and write it elsewhere."""
+        try:
+            yield
+        except OutputError as fault:
+            self.save()
+            raise fault.with_remedy(self.remedy) if self.remedy else fault from None
+
+    def write(self, current: Callable[[], Progress], A: sparse.csr_array[Any] | None) -> None:
+        """Save the state. If that fails, the run continues."""
+        from mccgr_cli.files.atomic_write import write_files
+        from mccgr_cli.files.container import encode
+        from mccgr_cli.system.signals import postponed_interrupts
+        from mccgr_cli.workflow.checkpoints import Checkpoint, checkpoint_contents
+
+        progress = current()
+        contents = checkpoint_contents(Checkpoint(self.run(), progress, A))
+        encoded = encode(replace(contents, provenance=self.job.provenance()))
+        try:
+            write_files({self.path: encoded}, overwrite=True, later=postponed_interrupts)
+        except OutputError as fault:
+            self.job.reporter.note(f"{fault}; the run continues")
+        else:
+            self.say_how_to_continue(position(progress))
+        self.due = time.monotonic() + self.every
+
+    def say_how_to_continue(self, where: str) -> None:
+        """What an interrupt prints from now on."""
+        words = options.command_line(
+            "factorize",
+            Checkpointing(None, self.chosen.checkpoint_every),
+            self.job.resources,
+            replace(self.job.output, path=None),
+            resume=self.path,
+        )
+        self.remedy = f"continue{where} with: {shlex.join(words)}"
+        invocation().leaves = self.remedy
+
+    def delete(self) -> None:
+        """The result is complete, so the checkpoint is not needed any more."""
+        from mccgr_cli.files.atomic_write import remove
+
+        remove(self.path.resolve())
+
+
+def position(progress: Progress) -> str:
+    start = f" of start {progress.restart + 1}" if progress.restart else ""
+    return f" after iteration {len(progress.history['objective']) - 1}{start}"
+
+
+def keeper_for(job: Job, chosen: Checkpointing, source: str) -> Keeper | None:
+    """The keeper of the run's state, if the user wants one."""
+    from mccgr_cli.files.readers import split_inner
+
+    if chosen.path is None:
+        if chosen.checkpoint_every is not None:
+            raise ParameterError("--checkpoint-every", "has no effect without --checkpoint", "give that too")
+        return None
+    if chosen.path in ("", "-"):
+        raise ParameterError("--checkpoint", "no file name", "name one")
+    location = split_inner(source)[0]
+    if location == "-" or Path(location).is_fifo():
+        raise ParameterError("--checkpoint", f"{source} cannot be read again", "give MATRIX as a file")
+    return Keeper(job, chosen)
+
+
+def refuse_what_resume_decides(decided: Mapping[str, Any]) -> None:
+    """With --resume, refuse options that the stored run has decided already."""
+    options.refuse_given([*decided, "preset"], "the run in the checkpoint has decided it", "leave it out")
+    options.refuse_given(["checkpoint"], "the run continues in the file of --resume", "leave it out")
