@@ -1,6 +1,6 @@
-"""Factorize from Python: what ``mccgr factorize`` does, for a matrix in memory.
+"""``factorize`` for Python: what ``mccgr factorize`` does, for a matrix in memory.
 
-Everything that can be chosen has the names, bounds and defaults of the command line.
+Arguments have the names, bounds and defaults of the options.
 """
 
 from __future__ import annotations
@@ -52,20 +52,40 @@ def factorize(
     graph_features: str = GraphSettings.graph_features,
     on_step: Callable[[Step], None] | None = None,
 ) -> Factors:
-    """X ~ WH with X (n, d) non-negative, W (n, k) and H (k, d): as ``mccgr factorize``, to the last bit.
+    """Factorize X ~ WH, with the same result to the last bit as ``mccgr factorize``.
 
-    X is an array or a scipy sparse matrix, with samples in rows, and stays as it is. Single precision is kept. Rows are
-    normalized first, so W and H factorize the normalized rows. The arguments are the options of the command, which
-    ``mccgr factorize --help`` explains; ``init`` may be a pair (W, H), and ``graph`` an adjacency (n, n), symmetric
-    and non-negative, to take instead of building one. ``on_step`` is called with a :class:`Step` after every iteration.
+    Parameters
+    ----------
+    X : array or scipy sparse matrix of shape (n, d)
+        Non-negative, with samples in rows. It is not changed. Single precision is kept.
+    k : int
+        Number of components.
+    normalize : str
+        Normalization of the rows. W and H factorize the normalized rows.
+    init : str or pair of arrays (W, H)
+        Starting point.
+    graph : array or sparse matrix of shape (n, n), optional
+        Symmetric, non-negative adjacency to use instead of building a neighbour graph.
+    on_step : callable, optional
+        Called with a :class:`Step` after every iteration.
 
-    What cannot be used raises :class:`mccgr_cli.errors.ArgumentError`, which is a ValueError and a TypeError.
+    All other parameters are the options that ``mccgr factorize --help`` explains.
+
+    Returns
+    -------
+    Factors
+        W (n, k), H (k, d), the feature weights rho (d,), and the history of the run.
+
+    Raises
+    ------
+    mccgr_cli.errors.ArgumentError
+        An argument cannot be used. It is a ValueError and a TypeError.
     """
     start = init if isinstance(init, (tuple, list)) else None
-    given = {**locals(), "init": init if start is None else Settings.init}
+    values = {**locals(), "init": init if start is None else Settings.init}
     with as_arguments():
-        settings, graph_settings = checked(Settings, given), checked(GraphSettings, given)
-        rows = prepare(as_matrix(X), checked(RowSettings, {**given, "dtype": None}).normalize)
+        settings, graph_settings = checked(Settings, values), checked(GraphSettings, values)
+        rows = prepare(as_matrix(X), checked(RowSettings, {**values, "dtype": None}).normalize)
         return run(rows, settings, graph_settings, graph, start, on_step)[0]
 
 
@@ -77,7 +97,7 @@ def run(
     start: Start | None = None,
     on_step: Callable[[Step], None] | None = None,
 ) -> tuple[Factors, stages.Graph | None]:
-    """The factors of rows that are normalized already, and the graph they were found with."""
+    """Factorize rows that are normalized already. Returns the factors and the graph."""
     check_solver(settings)
     source, starts = blocks_of(X), None
     if start is not None:
@@ -93,11 +113,11 @@ def run(
     return stages.factorize(source, settings, A, starts, on_step), A
 
 
-# What was given
+# Arguments
 
 
 def as_matrix(X: Any, where: str = "X", some: bool = True) -> Matrix:
-    """A non-negative matrix, checked; the caller's own where nothing had to be changed, unless it is sparse."""
+    """A checked non-negative matrix. A dense matrix is copied only if its type must change; a sparse one always."""
     require_sound(X, where)
     X = as_real(sparse.csr_array(X, copy=True) if sparse.issparse(X) else np.asarray(X), where)
     check_values(blocks_of(X), where, some)
@@ -105,22 +125,22 @@ def as_matrix(X: Any, where: str = "X", some: bool = True) -> Matrix:
 
 
 def require_sound(X: Any, where: str) -> None:
-    """Refuse a sparse matrix whose indices lead out of it: scipy follows them, wherever that is in memory."""
+    """Refuse a sparse matrix with indices outside its shape: scipy would read other memory."""
     if sparse.issparse(X) and X.format in ("csr", "csc", "bsr"):
         try:  # on another that shares its arrays: the check may replace them
             type(X)((X.data, X.indices, X.indptr), shape=X.shape).check_format(full_check=True)
         except ValueError as fault:
-            raise DataError(where, f"not a sound sparse matrix: {fault}", "build it anew") from None
+            raise DataError(where, f"not a sound sparse matrix: {fault}", "build it again") from None
 
 
 def prepare(X: Matrix, how: str) -> Matrix:
-    """Rows normalized, in a copy."""
+    """A copy with normalized rows."""
     return X if how == "none" else normalize_rows(X.copy(), how)
 
 
 @contextmanager
 def as_arguments(names: Mapping[str, str] | None = None) -> Iterator[None]:
-    """Tell faults by the names of arguments, where the command line has options: those in ``names`` have others."""
+    """Errors name arguments instead of options; ``names`` has arguments that are called differently."""
     try:
         yield
     except ArgumentError:
@@ -130,7 +150,7 @@ def as_arguments(names: Mapping[str, str] | None = None) -> Iterator[None]:
 
 
 def in_python(text: str, names: Mapping[str, str] | None = None) -> str:
-    """What is said about options, said about arguments.
+    """Replace options by arguments in a message.
 
     >>> in_python("--heat-width: not used", {})
     'heat_width: not used'

@@ -1,4 +1,4 @@
-"""The method as an estimator of scikit-learn."""
+"""The method as a scikit-learn estimator."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from mccgr_cli.settings import (
 )
 from mccgr_cli.workflow import stages
 
-# Options that scikit-learn has names of its own for.
+# Options that have other names in scikit-learn.
 PARAMETERS = {
     "k": "n_components",
     "iterations": "max_iter",
@@ -43,95 +43,96 @@ PARAMETERS = {
     "seed": "random_state",
     "neighbors": "n_neighbors",
 }
-OF_CLUSTERS = {"k": "n_clusters", "restarts": "kmeans_n_init", "assign": "assign_labels"}
-FEW = 8  # components, if nothing is said
-FOLDS = 5  # of the features: each is foretold from the other four
+CLUSTER_PARAMETERS = {"k": "n_clusters", "restarts": "kmeans_n_init", "assign": "assign_labels"}
+DEFAULT_COMPONENTS = 8
+FOLDS = 5  # of the features: each fold is predicted from the other four
 
 
 class MCCGR(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
-    """X ~ WH, robust against noisy features, with neighbours kept together; and clusters of the samples.
+    """Cluster samples by a robust factorization X ~ WH with a neighbour graph.
 
     Parameters
     ----------
     n_components : int, default=None
-        Components, the k of ``mccgr factorize``. None: ``n_clusters``, or 8 if that is None too, but no more than X has
-        room for, min(n_samples, n_features).
+        Number of components, the k of ``mccgr factorize``. None: ``n_clusters``, or 8 if that is None too, but at most
+        min(n_samples, n_features).
     method : {"mccgr", "mcc", "grnmf", "l2", "kl", "gdcls", "pg"}, default="mccgr"
-        Correntropy and graph; correntropy; squared error and graph; squared error; Kullback-Leibler; constrained least
-        squares; projected gradients.
+        mccgr: correntropy loss and neighbour graph. mcc: correntropy loss. grnmf: squared error and graph. l2: squared
+        error. kl: Kullback-Leibler divergence. gdcls: constrained least squares. pg: projected gradients.
     strength : float, default=100.0
-        Weight of the graph: at 1 it pulls at a sample about as much as the data do.
+        Weight of the neighbour graph. At 1 the graph and the data pull on a sample about equally.
     alpha : float, default=None
-        The same in the paper's way, against the squares of the data. If given, ``strength`` is not used.
+        Weight of the graph in absolute units, as in the paper. If given, ``strength`` is not used.
     keep : float, default=0.5
-        Share of what the factors explain that the weights of the features leave: the smaller, the more are silenced.
+        Fraction of the explained variance that feature weighting must preserve. Lower values silence more features.
     theta : float, default=None
-        The same in the paper's way, as the width of the kernel in mean errors. If given, ``keep`` is not used.
+        Kernel width as a multiple of the mean error, as in the paper. If given, ``keep`` is not used.
     bandwidth : {"adaptive", "settle"} or float, default="adaptive"
-        Whether the width of the kernel follows the errors throughout, until it has settled, or is given.
+        Kernel width sigma. adaptive: follows the errors. settle: follows them until it is stable. A number: fixed.
     solver : {"multiplicative", "coordinate"}, default="multiplicative"
-        How mccgr, mcc, grnmf and l2 are minimized.
+        Algorithm for mccgr, mcc, grnmf and l2.
     init : {"graph", "nndsvd", "random"}, default="graph"
-        Where to start: the parts that the graph falls into (without a graph: nndsvd), singular vectors, random numbers.
+        Starting point: clusters of the neighbour graph (nndsvd if there is no graph), singular vectors, random numbers.
     n_init : int, default=1
-        Start so many times and keep the factors with the lowest objective.
+        Number of starts. The factors with the lowest objective are kept.
     max_iter : int, default=200
+        Maximum number of iterations.
     tol : float, default=1e-3
-        Stop when the objective changes relatively by less, three times in a row.
+        Stop when the relative change of the objective stays below this number for three iterations.
     ridge : float, default=1e-3
-        Regularisation of gdcls, relative to the size of the basis.
+        Regularization of gdcls, relative to the size of the basis.
     normalize : {"hellinger", "none", "l1", "l2", "sqrt"}, default="hellinger"
-        What is done to each row before all else, in ``fit`` and in all other methods: unit sum (l1), unit length (l2),
-        the square root of every value (sqrt), after l1 (hellinger). Sees one row at a time, so nothing leaks in a
-        cross-validation.
+        Normalization of each row, in ``fit`` and in all other methods. l1: sum 1. l2: length 1. sqrt: square root of
+        every value. hellinger: l1, then sqrt. It sees one row at a time, so nothing leaks in a cross-validation.
     n_neighbors, weight, symmetry, metric, heat_width, axes, search, graph_features
-        Of the graph, as the options of ``mccgr factorize`` have it.
+        Settings of the neighbour graph, as in ``mccgr factorize --help``.
     n_clusters : int, default=None
-        Of ``labels_``. None: as many as components.
+        Number of clusters in ``labels_``. None: the number of components.
     assign_labels : {"kmeans", "max"}, default="kmeans"
-        By k-means on the coefficients, or to the component with the largest one.
+        kmeans: k-means on the coefficients. max: the component with the largest coefficient.
     kmeans_n_init : int, default=20
-        Run k-means so many times and keep the tightest clusters.
+        Number of k-means runs. The tightest clusters are kept.
     on_step : callable, default=None
         Called with a :class:`mccgr_cli.Step` after every iteration.
     random_state : int, RandomState instance or None, default=0
-        An int is the ``--seed`` of the command line: the same one gives the same result. Unlike elsewhere in
-        scikit-learn it is the default; None draws from numpy's global numbers, and a RandomState moves on.
+        An int is the ``--seed`` of the command line. Unlike elsewhere in scikit-learn, the default is an int, so the
+        same call gives the same result. None draws from numpy's global numbers, and a RandomState moves on.
 
     Attributes
     ----------
     components_ : ndarray of shape (n_components_, n_features_in_)
         The basis H.
     embedding_ : ndarray of shape (n_samples, n_components_)
-        The coefficients W of the samples that were fitted, found together with H and drawn towards neighbours.
+        The coefficients W of the fitted samples, smoothed along the graph.
     labels_ : ndarray of shape (n_samples,)
         Clusters of ``embedding_``, as ``mccgr cluster`` finds them.
     cluster_centers_ : ndarray of shape (n_clusters, n_components_)
-        Of the samples in each cluster, the mean of what ``transform`` makes of them.
+        Mean of the coefficients from ``transform`` over the samples of each cluster.
     feature_weights_ : ndarray of shape (n_features_in_,)
         The weight rho of each feature, from 0 (silenced) to 1.
     graph_ : csr_array of shape (n_samples, n_samples) or None
-        The weighted adjacency of the samples, if the method uses one.
+        The weighted adjacency of the samples, if the method uses a graph.
     alpha_ : float
-        The weight of the graph in the paper's units, 0 without one.
+        The weight of the graph in absolute units; 0 without a graph.
     n_components_, n_features_in_, n_iter_ : int
+        Number of components, features and iterations.
     feature_names_in_ : ndarray of shape (n_features_in_,)
-        If X had names that are all strings.
+        Names of the features, if X has names that are all strings.
     converged_ : bool
-        Whether ``tol`` was reached. To stop at ``max_iter`` is in order, and does no harm to clusters: it is not warned
-        of. A ConvergenceWarning says that all features were silenced, so that nothing was fitted.
+        Whether ``tol`` was reached. Stopping at ``max_iter`` does not harm clusters, so there is no warning. A
+        ConvergenceWarning says that all features were silenced, so that nothing was fitted.
     history_ : dict of str to ndarray
         objective, data, graph, sigma and seconds, at the start and after every iteration.
     reconstruction_err_ : float
-        The Frobenius norm of X - ``embedding_`` @ ``components_``, of normalized rows.
+        Frobenius norm of X - ``embedding_`` @ ``components_``, for normalized rows.
 
     Notes
     -----
-    ``transform`` finds the coefficients that fit a sample best on the learnt basis. The graph, which only the samples
-    of a fit have, plays no part, so that what becomes of a sample does not depend on the company it comes in; and
-    ``fit_transform(X)`` is ``fit(X).transform(X)``, so that what follows in a pipeline is trained on the same kind of
-    coefficients as it is later given. W as the method itself leaves it, smoothed along the graph, is ``embedding_``;
-    clusters are better found from that, as ``labels_`` and ``fit_predict`` do.
+    ``transform`` computes the coefficients that fit each sample best on the learnt basis. It does not use the graph,
+    because only the samples of ``fit`` have one. So the result for a sample does not depend on the other samples, and
+    ``fit_transform(X)`` equals ``fit(X).transform(X)``: the next step of a pipeline is trained on the same kind of
+    coefficients that it gets later. ``embedding_`` has the coefficients that are smoothed along the graph. Clusters are
+    better found from those, as ``labels_`` and ``fit_predict`` do.
 
     Examples
     --------
@@ -217,25 +218,25 @@ class MCCGR(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
         self.random_state = random_state
 
     @classmethod
-    def from_preset(cls, name: str, **given: Any) -> Self:
-        """With other defaults, as ``mccgr factorize --preset`` has them: ``MCCGR.from_preset("paper", tol=1e-4)``."""
+    def from_preset(cls, name: str, **parameters: Any) -> Self:
+        """An estimator with the defaults of ``mccgr factorize --preset``: ``MCCGR.from_preset("paper", tol=1e-4)``."""
         if name not in PRESETS:
-            raise ArgumentError("name", f"{name!r} is no preset", f"choose one of {', '.join(PRESETS)}")
+            raise ArgumentError("name", f"{name!r} is not a preset", f"choose one of {', '.join(PRESETS)}")
         preset = {PARAMETERS.get(option, option): value for option, value in PRESETS[name].items()}
         for name, setting in settings_of(Settings).items():
-            if setting.instead_of in given:
+            if setting.instead_of in parameters:
                 preset.pop(name, None)
-        return cls(**{**preset, **given})
+        return cls(**{**preset, **parameters})
 
     def fit(self, X: Any, y: Any = None, *, graph: Any = None) -> Self:
         """Learn the basis and the weights of the features, and cluster the samples.
 
-        X (n_samples, n_features) is dense or sparse, non-negative, and stays as it is. ``graph``, an adjacency
-        (n_samples, n_samples), is taken instead of building one.
+        X (n_samples, n_features) is dense or sparse, and non-negative. It is not changed. ``graph``, an adjacency
+        (n_samples, n_samples), is used instead of building one.
         """
         X = self._checked(X, fitting=True)
-        with as_arguments(OF_CLUSTERS):
-            values = {option: getattr(self, parameter) for option, parameter in OF_CLUSTERS.items()}
+        with as_arguments(CLUSTER_PARAMETERS):
+            values = {option: getattr(self, parameter) for option, parameter in CLUSTER_PARAMETERS.items()}
             clusters = checked(ClusterSettings, {**values, "seed": 0})
             stages.check_clusters(clusters.k or 1, clusters.assign, X.shape[0])
         with as_arguments(PARAMETERS):
@@ -249,7 +250,7 @@ class MCCGR(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
         self.embedding_, self.components_, self.feature_weights_ = factors.W, factors.H, factors.rho
         self.n_components_, self.n_iter_, self.alpha_ = settings.k, factors.iterations, factors.alpha
         self.converged_, self.history_ = factors.converged, factors.history
-        seen = self._coefficients(rows)  # as those of new samples will be
+        seen = self._coefficients(rows)  # the same way as for new samples
         self.cluster_centers_ = np.array(
             [seen[self.labels_ == label].mean(axis=0) for label in np.unique(self.labels_)]
         )
@@ -260,18 +261,18 @@ class MCCGR(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
         return self
 
     def fit_predict(self, X: Any, y: Any = None, **fit_params: Any) -> Array:
-        """``labels_`` of these samples."""
+        """Fit, and return ``labels_``."""
         return self.fit(X, **fit_params).labels_
 
     def transform(self, X: Any) -> Array:
-        """Coefficients (n_samples, n_components_) of any samples on the learnt basis, as of ``mccgr transform``."""
+        """Coefficients (n_samples, n_components_) of new samples on the learnt basis, as ``mccgr transform``."""
         check_is_fitted(self)
         return self._coefficients(self._rows(X))
 
     def inverse_transform(self, X: Any) -> Array:
-        """Coefficients (n_samples, n_components_) back to features: rows as they are after normalization.
+        """From coefficients (n_samples, n_components_) back to normalized rows.
 
-        What normalization took away, the size of a row, is not in the coefficients and does not come back.
+        Normalization removes the size of a row. The coefficients do not contain it, so it cannot be restored.
         """
         check_is_fitted(self)
         W = X.toarray() if sparse.issparse(X) else np.asarray(X)
@@ -281,10 +282,10 @@ class MCCGR(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
         return restored
 
     def predict(self, X: Any) -> Array:
-        """The cluster of any samples, by their coefficients (see ``transform``).
+        """The cluster of new samples, from their coefficients (see ``transform``).
 
-        By k-means: the cluster with the nearest of ``cluster_centers_``; by "max": the largest coefficient. The graph
-        plays no part, so that samples which were fitted may be put elsewhere than by ``labels_``.
+        kmeans: the nearest of ``cluster_centers_``. max: the largest coefficient. The graph is not used, so a fitted
+        sample may get another cluster than in ``labels_``.
         """
         W = self.transform(X)
         if self.assign_labels == "max":
@@ -293,12 +294,12 @@ class MCCGR(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
         return assigned
 
     def score(self, X: Any, y: Any = None) -> float:
-        """How well features of these samples are foretold from their other features: 1 - |X - Y|^2 / |X|^2, at most 1.
+        """How well features are predicted from the other features: 1 - |X - Y|^2 / |X|^2, at most 1.
 
-        A fifth of the features at a time is hidden, and Y there is what the basis makes of the coefficients that fit
-        the others best (bi-cross-validation; A. B. Owen, P. O. Perry: Annals of Applied Statistics 3(2), 2009). So more
-        components score higher only as long as they find what samples share. All features count alike, and rows as
-        they are after normalization: scores do not compare one ``normalize`` with another.
+        One fifth of the features is hidden at a time. Y is the prediction of the basis from the coefficients that fit
+        the other features best (bi-cross-validation; A. B. Owen, P. O. Perry: Annals of Applied Statistics 3(2), 2009).
+        So more components score higher only if they find common structure. All features count equally. Scores of
+        different ``normalize`` cannot be compared, because they are about normalized rows.
         """
         check_is_fitted(self)
         rows = self._rows(X, some=True)
@@ -313,14 +314,14 @@ class MCCGR(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
         return float(1 - missed / moments(blocks_of(rows)).squares.sum())
 
     def _settings(self, shape: tuple[int, int]) -> tuple[Settings, GraphSettings]:
-        """As the command line has them."""
-        given = self.get_params(deep=False)
-        given |= {option: given[parameter] for option, parameter in PARAMETERS.items()}
-        if given["k"] is None:
-            given["k"] = min(*shape, self.n_clusters or FEW)
+        """The settings as on the command line."""
+        values = self.get_params(deep=False)
+        values |= {option: values[parameter] for option, parameter in PARAMETERS.items()}
+        if values["k"] is None:
+            values["k"] = min(*shape, self.n_clusters or DEFAULT_COMPONENTS)
         if not isinstance(self.random_state, Integral):
-            given["seed"] = check_random_state(self.random_state).randint(np.iinfo(np.int32).max)
-        return checked(Settings, given), checked(GraphSettings, given)
+            values["seed"] = check_random_state(self.random_state).randint(np.iinfo(np.int32).max)
+        return checked(Settings, values), checked(GraphSettings, values)
 
     def _checked(self, X: Any, fitting: bool, some: bool = True) -> Matrix:
         with as_arguments():
@@ -332,7 +333,7 @@ class MCCGR(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
             return as_matrix(X, where, some)
 
     def _rows(self, X: Any, some: bool = False) -> Matrix:
-        """New samples, as those were that were fitted."""
+        """New samples, normalized as in ``fit``."""
         return prepare(self._checked(X, fitting=False, some=some), self.normalize)
 
     def _coefficients(self, rows: Matrix, features: Any = slice(None)) -> Array:
@@ -344,7 +345,7 @@ class MCCGR(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        # A clusterer, though no ClusterMixin: scikit-learn tests those with negative values, whatever they take.
+        # A clusterer, but not a ClusterMixin: scikit-learn tests those with negative values.
         tags.estimator_type = "clusterer"
         tags.input_tags.positive_only = True
         tags.input_tags.sparse = True

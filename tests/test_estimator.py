@@ -394,11 +394,11 @@ def test_what_follows_in_a_pipeline_is_served():
         ({"alpha": -1.0}, r"alpha: -1.0 is not a number from 0 to 1e\+30"),
         ({"alpha": float("nan")}, "alpha: nan is not a number"),
         ({"keep": None}, "keep: None is not a number from 0.01 to 1"),
-        ({"method": "nmf"}, "method: 'nmf' is none of mccgr, mcc, .*; give one of them"),
-        ({"method": None}, "method: None is none of mccgr"),
-        ({"method": ["mccgr"]}, "is none of mccgr"),
+        ({"method": "nmf"}, "method: 'nmf' is not one of mccgr, mcc, .*; choose one of them"),
+        ({"method": None}, "method: None is not one of mccgr"),
+        ({"method": ["mccgr"]}, "is not one of mccgr"),
         ({"bandwidth": "wide"}, "bandwidth: none of adaptive, settle, and 'wide' is not a number"),
-        ({"init": "file.h5"}, "init: 'file.h5' is none of graph, nndsvd, random"),
+        ({"init": "file.h5"}, "init: 'file.h5' is not one of graph, nndsvd, random"),
         ({"random_state": -1}, "random_state: -1 is not a whole number"),
         ({"random_state": "x"}, "cannot be used to seed"),
         ({"metric": "histogram", "axes": 5}, "metric histogram: .*leave axes out"),
@@ -407,9 +407,9 @@ def test_what_follows_in_a_pipeline_is_served():
         ({"n_clusters": 0, "n_components": 2}, "n_clusters: 0 is not a whole number"),
         ({"n_clusters": 0}, "n_clusters: 0 is not a whole number"),
         ({"n_clusters": 4, "n_components": 3, "assign_labels": "max"}, "n_clusters: the 3 components are the clusters"),
-        ({"assign_labels": "spectral"}, "assign_labels: 'spectral' is none of kmeans, max"),
+        ({"assign_labels": "spectral"}, "assign_labels: 'spectral' is not one of kmeans, max"),
         ({"kmeans_n_init": 0}, "kmeans_n_init: 0 is not"),
-        ({"normalize": "max"}, "normalize: 'max' is none of none, l1"),
+        ({"normalize": "max"}, "normalize: 'max' is not one of none, l1"),
     ],
     ids=str,
 )
@@ -428,7 +428,7 @@ def test_faults_are_values_types_and_ours_and_can_be_pickled(X):
     assert isinstance(caught.value, ValueError)
     assert isinstance(caught.value, TypeError)
     assert str(pickle.loads(pickle.dumps(caught.value))) == str(caught.value)
-    with pytest.raises(ValueError, match="no preset; choose one of paper"):
+    with pytest.raises(ValueError, match="is not a preset; choose one of paper"):
         MCCGR.from_preset("pepper")
 
 
@@ -511,6 +511,6 @@ def test_a_start_is_a_pair_and_what_is_not_is_told_briefly():
     assert factorize(X, 3, init=[found.W, found.H]).W.shape == found.W.shape
     with pytest.raises(ValueError, match="init: 3 arrays"):
         factorize(X, 3, init=(found.W, found.H, found.rho))
-    with pytest.raises(ValueError, match="is none of graph") as told:
+    with pytest.raises(ValueError, match="is not one of graph") as told:
         factorize(X, 3, init=found.W)
     assert len(str(told.value)) < 150

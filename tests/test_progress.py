@@ -76,7 +76,7 @@ def test_elsewhere_a_line_is_printed_now_and_then(capsys, monkeypatch):
 
 def test_time_left_counts_further_restarts():
     step = Step(50, 12.5, 10.0, 2.5, float("nan"), 1e-3, 5.0, restart=1)
-    shown = progress.Pace(100, 3).describe(step)
+    shown = progress.Columns(100, 3).of(step)
     assert shown["start"] == "2/3"
     assert shown["left"] == "<00:00:15"
     assert "sigma" not in shown

@@ -47,7 +47,7 @@ def run(mccgr, tmp_path):
 
 
 def stages_done(outcome):
-    return [line.split()[1] for line in outcome.stderr.splitlines() if line.startswith("[") and "nothing" not in line]
+    return [line.split()[1] for line in outcome.stderr.splitlines() if line.startswith("[") and "unchanged" not in line]
 
 
 def test_images_become_clusters_a_table_and_a_page(run, images, tmp_path):
@@ -280,7 +280,7 @@ def test_an_interrupted_run_goes_on_where_it_was(images, tmp_path):
     assert process.returncode == 130
     assert said.splitlines()[-1].endswith("the same command continues")
     done = subprocess.run([*words, "50"], capture_output=True, text=True, check=True)
-    assert "[1/5] extract: nothing has changed" in done.stderr
+    assert "[1/5] extract: unchanged" in done.stderr
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == FILES
 
 
