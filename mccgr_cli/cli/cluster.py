@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from mccgr_cli.cli import options
@@ -11,19 +10,6 @@ from mccgr_cli.settings import ClusterSettings, RowSettings
 
 if TYPE_CHECKING:
     from mccgr_cli.cli.job import Caller
-
-
-@dataclass(frozen=True)
-class Clustering:
-    """What ``mccgr cluster`` computes."""
-
-    matrix: MatrixInput
-    clusters: ClusterSettings
-    normalize: str = "none"
-
-    @property
-    def parameters(self) -> dict[str, Any]:
-        return options.parameters(self.matrix, self.clusters, normalize=self.normalize)
 
 
 @options.command
@@ -43,18 +29,20 @@ def command(matrix: MatrixInput, clusters: ClusterSettings, rows: RowSettings, o
       mccgr cluster X.factors.h5 --assign max -o clusters.h5
       mccgr cluster X.h5 --k 5 --normalize sqrt -o baseline.h5
     """
-    cluster(Clustering(matrix, clusters, rows.normalize), output)
+    cluster(matrix, clusters, rows.normalize, output)
 
 
-def cluster(request: Clustering, output: Output, caller: Caller | None = None) -> None:
+def cluster(
+    matrix: MatrixInput, clusters: ClusterSettings, normalize: str, output: Output, caller: Caller | None = None
+) -> None:
     """Cluster the samples of a file and write a clusters file."""
     from mccgr_cli.cli.job import Job
     from mccgr_cli.workflow import stages
 
-    with Job("cluster", output, request.parameters, derived=(request.matrix.source, "clusters"), caller=caller) as job:
-        loaded = job.load(request.matrix.source, ("factors", "clusters", "matrix"), request.matrix)
-        chosen = request.clusters
-        contents = stages.cluster(loaded, request.normalize, chosen.assign, chosen.k, chosen.restarts, chosen.seed)
+    parameters = options.parameters(matrix, clusters, normalize=normalize)
+    with Job("cluster", output, parameters, derived=(matrix.source, "clusters"), caller=caller) as job:
+        loaded = job.load(matrix.source, ("factors", "clusters", "matrix"), matrix)
+        contents = stages.cluster(loaded, normalize, clusters.assign, clusters.k, clusters.restarts, clusters.seed)
         job.reporter.note(describe(contents["assignments"]))
         job.write(contents)
 

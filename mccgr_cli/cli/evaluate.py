@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 from typing import TYPE_CHECKING, Any
 
@@ -86,11 +84,9 @@ def as_json(scores: Scores) -> str:
 
 
 def as_csv(scores: Scores) -> str:
-    text = io.StringIO()
-    writer = csv.DictWriter(text, list(summary(scores)), lineterminator="\n")
-    writer.writeheader()
-    writer.writerow(summary(scores))
-    return text.getvalue().rstrip("\n")
+    from mccgr_cli.cli.tables import csv_text
+
+    return csv_text(summary(scores), [summary(scores).values()])
 
 
 def as_table(scores: Scores) -> str:

@@ -7,7 +7,7 @@ import sys
 from collections import Counter
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 class ImageInput:
     """Which images are used, and what is done with those that cannot be used."""
 
+    source: str
     codebook: str | None = option(
         IMAGES,
         None,
@@ -45,36 +46,15 @@ class ImageInput:
     )
 
 
-@dataclass(frozen=True)
-class Extraction:
-    """What ``mccgr extract`` computes."""
-
-    source: str
-    learning: Learning
-    description: Description
-    images: ImageInput
-
-    @property
-    def parameters(self) -> dict[str, Any]:
-        if self.images.codebook is not None:  # decides everything else
-            return options.parameters(self.images, source=self.source)
-        return options.parameters(self.learning, self.description, self.images, source=self.source)
-
-
 @options.command
 @click.argument("source", metavar="IMAGES", type=types.FILE)
 @options.gathered("learning", Learning)
 @options.output
-@options.gathered("images", ImageInput)
+@options.gathered("images", ImageInput, arguments=("source",))
 @options.gathered("description", Description)
 @options.resources("jobs", "scheduler")
 def command(
-    source: str,
-    learning: Learning,
-    description: Description,
-    images: ImageInput,
-    resources: Resources,
-    output: Output,
+    images: ImageInput, learning: Learning, description: Description, resources: Resources, output: Output
 ) -> None:
     """Describe images by histograms of visual words.
 
@@ -95,26 +75,32 @@ def command(
     if images.codebook is not None:
         decided = (*settings_of(Description), *settings_of(Learning))
         options.refuse_given(decided, "the codebook decides it", "leave it out, or leave out --codebook")
-        if source == images.codebook == "-":
+        if images.source == images.codebook == "-":
             raise ParameterError("--codebook", "standard input is the list of images already", "name a file")
-    extract(Extraction(source, learning, description, images), output, resources)
+    extract(images, learning, description, resources, output)
 
 
-def extract(request: Extraction, output: Output, resources: Resources, caller: Caller | None = None) -> None:
+def extract(
+    chosen: ImageInput,
+    learning: Learning,
+    description: Description,
+    resources: Resources,
+    output: Output,
+    caller: Caller | None = None,
+) -> None:
     """Describe images and write a matrix file for each number of words."""
     from mccgr_cli.cli.job import Job
     from mccgr_cli.files.provenance import Input
     from mccgr_cli.images.extract import count_words, learn_codebooks
     from mccgr_cli.workflow import stages
 
-    source, chosen, learning = request.source, request.images, request.learning
-    parts = [str(words) for words in learning.words] if chosen.codebook is None and len(learning.words) > 1 else [""]
-    derived = (source, "words")
-    with Job(
-        "extract", output, request.parameters, derived=derived, parts=parts, resources=resources, caller=caller
-    ) as job:
+    learns = chosen.codebook is None  # otherwise the codebook decides everything else
+    parameters = options.parameters(chosen, *((learning, description) if learns else ()))
+    parts = [str(words) for words in learning.words] if learns and len(learning.words) > 1 else [""]
+    derived = (chosen.source, "words")
+    with Job("extract", output, parameters, derived=derived, parts=parts, resources=resources, caller=caller) as job:
         books = [] if chosen.codebook is None else [stages.read_codebook(job.load(chosen.codebook, ("matrix",)))]
-        collection = find_images(job, source, chosen)
+        collection = find_images(job, chosen)
         job.refuse_overwriting(image.path for image in collection.images)
         images, shared = collection.images, (chosen.max_pixels, chosen.strict)
         if resources.scheduler is not None:
@@ -123,23 +109,23 @@ def extract(request: Extraction, output: Output, resources: Resources, caller: C
         sizes = [len(book.words) for book in books] or learning.words
         job.require_space(*(4.0 * words * len(images) for words in sizes))
         with job.workers(len(images), visible[:1]) as workers, job.reporter.counting("images") as on_progress:
-            if chosen.codebook is None:
-                books = learn_codebooks(images, request.description, learning, workers, *shared, on_progress)
+            if learns:
+                books = learn_codebooks(images, description, learning, workers, *shared, on_progress)
             counts = count_words(images, books, workers, *shared, on_progress)
         note_images(job, collection, counts, books)
-        job.inputs.insert(0, Input(source, counts.sha256))
+        job.inputs.insert(0, Input(chosen.source, counts.sha256))
         skipped = [*collection.skipped, *counts.skipped]
-        learnt = learning if chosen.codebook is None else None
+        learnt = learning if learns else None
         matrices = zip(counts.X, books, strict=True)
         job.write(*(stages.words_contents(counts, X, book, learnt, skipped) for X, book in matrices))
 
 
-def find_images(job: Job, source: str, chosen: ImageInput) -> Collection:
+def find_images(job: Job, chosen: ImageInput) -> Collection:
     from mccgr_cli.files.readers import accessing, require_name
     from mccgr_cli.images.extract import unusable
     from mccgr_cli.images.find import Collection, ImageFile, counted, find, from_list, text_of
 
-    labelled = not chosen.no_labels
+    source, labelled = chosen.source, not chosen.no_labels
     require_name(source)
     with accessing(source):
         is_one_image = source != "-" and Path(source).is_file()

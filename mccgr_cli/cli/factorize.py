@@ -97,14 +97,14 @@ def command(
     request = Factorization(matrix, settings, graph, rows, graph_file)
     if checkpointing.resume is not None:
         refuse_what_resume_decides(request.parameters)
-    factorize(request, output, resources, checkpointing)
+    factorize(request, resources, checkpointing, output)
 
 
 def factorize(
     request: Factorization,
-    output: Output,
     resources: Resources,
     checkpointing: Checkpointing,
+    output: Output,
     caller: Caller | None = None,
 ) -> None:
     """Factorize a matrix file and write a factors file."""

@@ -365,8 +365,8 @@ def command_line(name: str, *values: Any, **more: Any) -> list[str]:
         settings = settings_of(type(one))
         for part in fields(one):
             value = getattr(one, part.name)
-            if part.name not in settings:
-                words = [str(value), *words] if value is not None else words
+            if part.name == "source":
+                words = [str(value), *words]
             elif value != part.default:
                 flag = (settings[part.name].flags or (f"--{part.name.replace('_', '-')}",))[-1]
                 words += [flag] if value is True else [flag, as_typed(value, settings[part.name])]

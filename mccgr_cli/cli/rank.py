@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 import math
 from dataclasses import MISSING, dataclass
@@ -174,13 +172,13 @@ def as_json(found: Ranking) -> str:
 
 
 def as_csv(found: Ranking) -> str:
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow([*found.columns, "recommended"])
-    for row in as_rows(found):
-        shown = ["" if value is None else value for value in row.values()]
-        writer.writerow([*shown, int(row["k"] == found.recommendation.k)])
-    return text.getvalue().rstrip("\n")
+    from mccgr_cli.cli.tables import csv_text
+
+    rows = [
+        [*("" if value is None else value for value in row.values()), int(row["k"] == found.recommendation.k)]
+        for row in as_rows(found)
+    ]
+    return csv_text([*found.columns, "recommended"], rows)
 
 
 def as_number(found: Ranking) -> str:

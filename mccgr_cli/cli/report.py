@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -12,7 +12,7 @@ from mccgr_cli.cli.evaluate import true_classes
 from mccgr_cli.cli.extract import ImageInput
 from mccgr_cli.cli.options import Output, Resources
 from mccgr_cli.errors import DataError, ParameterError
-from mccgr_cli.settings import OUTPUT, option
+from mccgr_cli.settings import BASIC, OUTPUT, option
 
 if TYPE_CHECKING:
     from mccgr_cli.cli.job import Caller, Job
@@ -47,45 +47,30 @@ class Appearance:
 
 
 @dataclass(frozen=True)
-class Reporting:
-    """What ``mccgr report`` shows."""
+class ReportInput:
+    """The clusters that a report is about, and what belongs to them."""
 
     source: str
-    appearance: Appearance
     labels: str | None = None
-    images: str | None = None
-    max_pixels: int = ImageInput.max_pixels
-
-    @property
-    def parameters(self) -> dict[str, Any]:
-        more = {name: getattr(self, name) for name in ("source", "labels", "images", "max_pixels")}
-        return options.parameters(self.appearance, **more)
+    images: str | None = option(
+        BASIC,
+        None,
+        "Show the images: the folder that 'mccgr extract' read or, after a list, the folder its names start from.",
+        type=types.FILE,
+        metavar="FOLDER",
+        default_text="no images",
+    )
+    max_pixels: int = field(default=100_000_000, metadata=ImageInput.__dataclass_fields__["max_pixels"].metadata)
 
 
 @options.command
 @click.argument("source", metavar="CLUSTERS", type=types.FILE)
 @options.output
-@click.option(
-    "--images",
-    cls=options.GroupedOption,
-    type=types.FILE,
-    metavar="FOLDER",
-    default_text="no images",
-    help="Show the images: the folder that 'mccgr extract' read or, after a list, the folder its names start from.",
-)
+@options.gathered("clusters", ReportInput, arguments=("source", "labels"))
 @options.labels("CLUSTERS", "without labels, the report has no scores")
 @options.gathered("appearance", Appearance)
-@options.gathered("limits", ImageInput, only=("max_pixels",))
 @options.resources("jobs")
-def command(
-    source: str,
-    images: str | None,
-    labels: str | None,
-    appearance: Appearance,
-    limits: ImageInput,
-    resources: Resources,
-    output: Output,
-) -> None:
+def command(clusters: ReportInput, appearance: Appearance, resources: Resources, output: Output) -> None:
     """Write an HTML report of a clustering.
 
     The report shows the scores (if there are labels); a map of the samples; the images or names of each cluster, most
@@ -101,34 +86,37 @@ def command(
       mccgr report clusters.h5 --labels classes.txt -o report.html
       mccgr cluster X.factors.h5 -o - | mccgr report - -o report.html
     """
-    report(Reporting(source, appearance, labels, images, limits.max_pixels), output, resources)
+    report(clusters, appearance, resources, output)
 
 
-def report(request: Reporting, output: Output, resources: Resources, caller: Caller | None = None) -> None:
+def report(
+    clusters: ReportInput, appearance: Appearance, resources: Resources, output: Output, caller: Caller | None = None
+) -> None:
     """Write the HTML report of a clusters file."""
     from mccgr_cli.cli.job import Job, derived_path
     from mccgr_cli.images.find import SUFFIXES
     from mccgr_cli.output import report as page
 
-    with Job("report", output, request.parameters, resources=resources, caller=caller) as job:
+    with Job("report", output, options.parameters(clusters, appearance), resources=resources, caller=caller) as job:
         if job.has_default_name:
-            job.write_to(derived_path(request.source, "report", ".html"))
-        if request.source == request.labels == "-":
+            job.write_to(derived_path(clusters.source, "report", ".html"))
+        if clusters.source == clusters.labels == "-":
             raise ParameterError("--labels", "standard input is the clusters already", "name a file")
-        loaded = job.load(request.source, ("clusters",))
-        findings = page.find(loaded, true_classes(loaded, request.labels), request.appearance.show)
+        loaded = job.load(clusters.source, ("clusters",))
+        findings = page.find(loaded, true_classes(loaded, clusters.labels), appearance.show)
         images = None
-        if request.images is not None:
-            images = thumbnails(job, findings, request.images, request)
+        if clusters.images is not None:
+            shared = (appearance.thumbnail, clusters.max_pixels)
+            images = thumbnails(job, findings, clusters.images, shared)
         elif str(loaded.contents.datasets.get("sample_names", [""])[0]).lower().endswith(SUFFIXES):
             job.reporter.note("the samples are images; --images FOLDER shows them")
         shown = len(findings.order)
         if shown < findings.samples:
             job.reporter.note(f"{shown} of {findings.samples} samples are shown; --show N shows more")
-        job.write_bytes(page.render(findings, images, request.appearance.title))
+        job.write_bytes(page.render(findings, images, appearance.title))
 
 
-def thumbnails(job: Job, findings: Findings, folder: str, request: Reporting) -> dict[int, Any]:
+def thumbnails(job: Job, findings: Findings, folder: str, shared: tuple[int, int]) -> dict[int, Any]:
     """The image of every sample in the report, by its number."""
     from mccgr_cli.images.find import counted
     from mccgr_cli.images.thumbnails import LOST, Thumbnail, locate, make_thumbnail
@@ -144,7 +132,6 @@ def thumbnails(job: Job, findings: Findings, folder: str, request: Reporting) ->
         raise ParameterError("--images", f"{folder}: {what}", "name the folder that extract was given")
     job.refuse_overwriting(path for path in paths if path is not None)
     made: list[Thumbnail] = []
-    shared = (request.appearance.thumbnail, request.max_pixels)
     with job.workers(len(paths)) as workers, job.reporter.counting("images") as on_progress:
         for one in workers.map(make_thumbnail, paths, shared, Thumbnail(fault=LOST)):
             made.append(one)

@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Any
 from mccgr_cli import __version__
 from mccgr_cli.cli import options
 from mccgr_cli.cli.checkpointing import Checkpointing
-from mccgr_cli.cli.cluster import Clustering, cluster
+from mccgr_cli.cli.cluster import cluster
 from mccgr_cli.cli.evaluate import evaluate
 from mccgr_cli.cli.export import Exported, export
-from mccgr_cli.cli.extract import Extraction, ImageInput, extract
+from mccgr_cli.cli.extract import ImageInput, extract
 from mccgr_cli.cli.factorize import INIT, Factorization, factorize
 from mccgr_cli.cli.group import invocation
 from mccgr_cli.cli.options import MatrixInput, Output, Resources
-from mccgr_cli.cli.report import Appearance, Reporting, report
+from mccgr_cli.cli.report import Appearance, ReportInput, report
 from mccgr_cli.errors import OutputError, ParameterError
 from mccgr_cli.settings import (
     ClusterSettings,
@@ -66,9 +66,9 @@ class Request:
     settings: Settings
     graph: GraphSettings
     rows: RowSettings
+    images: ImageInput
     learning: Learning
     description: Description
-    images: ImageInput
     clusters: ClusterSettings
     appearance: Appearance
     labels: str | None
@@ -76,20 +76,13 @@ class Request:
     output: Output
 
     @property
-    def source(self) -> str:
-        return self.matrix.source
-
-    @property
     def folder(self) -> Path:
         return Path(str(self.output.path))
 
     def inputs(self) -> list[tuple[str, str]]:
         """Files to read, with the names of their options."""
-        named = (
-            *(("SOURCE", self.source), ("--codebook", self.images.codebook)),
-            *(("--labels", self.labels), ("--init", self.settings.init)),
-        )
-        return [(where, name) for where, name in named if name is not None]
+        named = {"SOURCE": self.matrix.source, "--codebook": self.images.codebook, "--labels": self.labels}
+        return [(where, name) for where, name in {**named, "--init": self.settings.init}.items() if name is not None]
 
 
 @dataclass(frozen=True)
@@ -98,10 +91,9 @@ class Stage:
 
     name: str
     file: str
-    parameters: dict[str, Any]
-    words: list[str]  # the command line that would do the same
+    values: tuple[Any, ...]  # input and settings, on which the file depends
     perform: Callable[[Output, Caller], None]
-    files: tuple[str | None, ...] = ()  # other files that it depends on
+    files: tuple[str | None, ...] = ()  # other files on which it depends
 
 
 @options.command
@@ -113,7 +105,7 @@ class Stage:
 @options.labels("SOURCE", "without labels, there are no scores")
 @options.output_format("table", "json", "csv")
 @options.gathered("learning", Learning)
-@options.gathered("images", ImageInput)
+@options.gathered("images", ImageInput, arguments=("source",))
 @options.gathered("description", Description)
 @options.gathered("graph", GraphSettings)
 @options.gathered("clusters", ClusterSettings, renamed={"restarts": "cluster_restarts"}, k=None)
@@ -147,14 +139,11 @@ def command(
       mccgr run counts.h5ad --k 8 --label-key cell_type -o out
       mccgr run images/ --k 5 --words 1000 --preset paper -o out
     """
-    run(
-        Request(
-            *(matrix, settings, graph, rows, learning, description, images),
-            *(clusters, appearance, labels, resources, output),
-        )
-    )
-    if labels is not None or has_labels(Path(str(output.path))):
-        evaluate(str(Path(str(output.path)) / "clusters.h5"), labels, style)
+    about_images = (images, learning, description)
+    request = Request(matrix, settings, graph, rows, *about_images, clusters, appearance, labels, resources, output)
+    run(request)
+    if labels is not None or has_labels(request.folder):
+        evaluate(str(request.folder / "clusters.h5"), labels, style)
 
 
 def run(request: Request) -> None:
@@ -175,7 +164,7 @@ def run(request: Request) -> None:
         if request.description != usual:
             radii = options.as_typed(request.description.radii)
             reporter.note(f"the images are small: --step {request.description.step} --radii {radii}")
-        key = fingerprint_of(request.source, images)
+        key = fingerprint_of(request.matrix.source, images)
         with reporter.staging([stage.name for stage in stages]) as staging:
             for number, stage in enumerate(stages, 1):
                 key = do_stage(stage, key, manifest, request.output, staging, last=number == len(stages))
@@ -208,11 +197,11 @@ def find_images(request: Request) -> list[ImageFile] | None:
     from mccgr_cli.files.readers import accessing
     from mccgr_cli.images.find import find
 
-    with accessing(request.source):
-        is_folder = Path(request.source).is_dir()
-    what = f"{request.source} is {'a folder of images' if is_folder else 'a matrix'}"
+    with accessing(request.matrix.source):
+        is_folder = Path(request.matrix.source).is_dir()
+    what = f"{request.matrix.source} is {'a folder of images' if is_folder else 'a matrix'}"
     options.refuse_given(FOR_MATRICES if is_folder else FOR_IMAGES, what, "leave it out")
-    return find(request.source, not request.images.no_labels).images if is_folder else None
+    return find(request.matrix.source, not request.images.no_labels).images if is_folder else None
 
 
 def grid_for(request: Request, images: Sequence[ImageFile]) -> Description:
@@ -227,51 +216,30 @@ def grid_for(request: Request, images: Sequence[ImageFile]) -> Description:
 
 
 def plan(request: Request, from_images: bool) -> Iterator[Stage]:
-    """The stages in their order, each with its own options."""
-    folder, resources, matrix = request.folder, request.resources, request.matrix
-    clusters_file = str(folder / "clusters.h5")
+    """The stages in their order, each with its own settings."""
+    folder, resources, images, matrix = request.folder, request.resources, request.images, request.matrix
+    shown = None
     if from_images:
-        images = request.images
-        extraction = Extraction(request.source, request.learning, request.description, images)
-        words = options.command_line("extract", request.learning, request.description, images)
-        with_workers = Resources(jobs=resources.jobs, scheduler=resources.scheduler)
-        yield Stage(
-            *("extract", "matrix.h5", extraction.parameters, with_argument(words, request.source)),
-            lambda output, caller: extract(extraction, output, with_workers, caller),
-            files=(images.codebook,),
-        )
-        matrix = MatrixInput(str(folder / "matrix.h5"))
+        described = (images, request.learning, request.description)
+        workers = Resources(jobs=resources.jobs, scheduler=resources.scheduler)
+        yield Stage("extract", "matrix.h5", described, partial(extract, *described, workers), (images.codebook,))
+        matrix, shown = MatrixInput(str(folder / "matrix.h5")), request.matrix.source
     factorization = Factorization(matrix, request.settings, request.graph, request.rows)
+    memory = Resources(memory=resources.memory, scheduler=resources.scheduler)
     checkpoint = Checkpointing(str(folder / "factors.part.h5"))
-    with_memory = Resources(memory=resources.memory, scheduler=resources.scheduler)
     yield Stage(
-        *("factorize", "factors.h5", factorization.parameters),
-        options.command_line("factorize", matrix, request.settings, request.graph, request.rows),
-        lambda output, caller: factorize(factorization, output, with_memory, checkpoint, caller),
-        files=(request.settings.init if factorization.starts_from_file else None,),
+        *("factorize", "factors.h5", (matrix, request.settings, request.graph, request.rows)),
+        partial(factorize, factorization, memory, checkpoint),
+        (request.settings.init if factorization.starts_from_file else None,),
     )
-    clustering = Clustering(MatrixInput(str(folder / "factors.h5")), request.clusters)
-    yield Stage(
-        *("cluster", "clusters.h5", clustering.parameters),
-        options.command_line("cluster", clustering.matrix, request.clusters),
-        lambda output, caller: cluster(clustering, output, caller),
-    )
-    yield Stage(
-        *("export", "clusters.csv", {}, ["mccgr", "export", clusters_file]),
-        lambda output, caller: export(MatrixInput(clusters_file), Exported(), None, output, caller),
-    )
-    shown = request.source if from_images else None
-    reporting = Reporting(clusters_file, request.appearance, request.labels, shown, request.images.max_pixels)
-    words = options.command_line("report", request.appearance, images=shown, labels=request.labels)
-    yield Stage(
-        *("report", "report.html", reporting.parameters, with_argument(words, clusters_file)),
-        lambda output, caller: report(reporting, output, Resources(jobs=resources.jobs), caller),
-        files=(request.labels,),
-    )
-
-
-def with_argument(words: list[str], argument: str) -> list[str]:
-    return [*words[:2], argument, *words[2:]]
+    factors, clusters = (MatrixInput(str(folder / name)) for name in ("factors.h5", "clusters.h5"))
+    clustering = (factors, request.clusters)
+    yield Stage("cluster", "clusters.h5", clustering, partial(cluster, *clustering, "none"))
+    yield Stage("export", "clusters.csv", (clusters,), partial(export, clusters, Exported(), None))
+    about = ReportInput(clusters.source, request.labels, shown, images.max_pixels)
+    workers = Resources(jobs=resources.jobs)
+    reporting = (about, request.appearance)
+    yield Stage("report", "report.html", reporting, partial(report, *reporting, workers), (request.labels,))
 
 
 def do_stage(stage: Stage, before: str, manifest: Manifest, output: Output, staging: Staging, last: bool) -> str:
@@ -281,13 +249,14 @@ def do_stage(stage: Stage, before: str, manifest: Manifest, output: Output, stag
 
     folder = Path(str(output.path))
     leaves = f"finished stages are kept in {folder}; the same command continues"
-    parameters = {name: value for name, value in stage.parameters.items() if name != "source"}
+    parameters = {name: value for name, value in options.parameters(*stage.values).items() if name != "source"}
     key = key_of(__version__, stage.name, parameters, checksums(stage.files), before)
     if manifest.is_current(stage.name, key, stage.file):
         staging.skip(stage.name)
         return key
     path = str(folder / stage.file)
-    caller = Caller([*stage.words, "-o", path], partial(manifest.add, stage.name, key, stage.file), last)
+    words = [*options.command_line(stage.name, *stage.values), "-o", path]
+    caller = Caller(words, partial(manifest.add, stage.name, key, stage.file), last)
     staging.begin(stage.name)
     invocation().leaves = leaves
     try:
@@ -349,7 +318,7 @@ def lock(folder: Path, stages: Sequence[Stage], request: Request) -> Iterator[Ma
     with ExitStack() as locks:
         with postponed_interrupts():
             locks.callback(Claim(folder / NAME, overwrite=True).release)
-        manifest, source = Manifest(folder), os.path.realpath(split_inner(request.source)[0])
+        manifest, source = Manifest(folder), os.path.realpath(split_inner(request.matrix.source)[0])
         remedy = "choose another folder with -o, or give --overwrite"
         others = [] if overwrite else foreign(manifest, [stage.file for stage in stages])
         if others:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 from typing import TYPE_CHECKING, Any
 
@@ -149,15 +147,15 @@ def as_object(table: Comparison, reference: str | None) -> dict[str, Any]:
 
 def as_csv(tables: list[Comparison], reference: str | None) -> str:
     """One line for every score, k and method."""
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(["score", "k", "method", "mean", "deviation", "runs", "best", "p"])
+    from mccgr_cli.cli.tables import csv_text
+
+    rows: list[list[object]] = []
     for table in tables:
         tested = table.p_values(reference) if reference is not None else {}
         for k, row, runs in zip(table.ks, cells(table), table.runs, strict=True):
             for name, (mean, deviation, best) in zip(table.variants, row, strict=True):
-                writer.writerow([table.score, k, name, mean, deviation, len(runs), int(best), tested.get(name, "")])
-    return text.getvalue().rstrip("\n")
+                rows.append([table.score, k, name, mean, deviation, len(runs), int(best), tested.get(name, "")])
+    return csv_text(["score", "k", "method", "mean", "deviation", "runs", "best", "p"], rows)
 
 
 FORMATS = {"table": as_table, "markdown": as_markdown, "latex": as_latex}

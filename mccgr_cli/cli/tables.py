@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -28,6 +30,16 @@ def pairs(facts: Iterable[tuple[object, object]]) -> str:
     cells = [(one_line(str(name)), one_line(str(value))) for name, value in facts]
     width = max(len(name) for name, _ in cells)
     return "\n".join(f"  {name.ljust(width)}  {value}".rstrip() for name, value in cells)
+
+
+def csv_text(header: Iterable[object], rows: Iterable[Iterable[object]]) -> str:
+    """
+    >>> csv_text(["a", "b"], [[1, "x,y"]])
+    'a,b\\n1,"x,y"'
+    """
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerows([header, *rows])
+    return text.getvalue().rstrip("\n")
 
 
 def shape_of(value: Any) -> str:
