@@ -47,7 +47,7 @@ def test_wheel_holds_package_manual_and_completions_and_nothing_else(built):
     assert found == expected
     assert "mccgr = mccgr_cli.__main__:run" in scripts
     assert "License-Expression: BSD-3-Clause" in about
-    assert "**Clusters images" in about  # the README
+    assert "**mccgr clusters images" in about  # the README
 
 
 def test_citation_is_of_this_version():

@@ -17,7 +17,7 @@ def test_the_code_in_a_document_runs(name, tmp_path):
 
 
 def test_the_start_of_the_readme_in_python_runs(tmp_path):
-    section = (ROOT / "README.md").read_text().partition("**In Python**")[2].partition("\n**")[0]
+    section = (ROOT / "README.md").read_text().partition("### Use mccgr in Python")[2].partition("\n##")[0]
     document = tmp_path / "section.md"
     document.write_text(section)
     assert run_document(document, tmp_path) == 1
