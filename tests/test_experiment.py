@@ -297,7 +297,7 @@ def test_a_journal_drops_what_is_cut_short(tmp_path):
         (("--k", "2", "--alpha", "1", "--strength", "1,2"), 2, "give one of them"),
         (("--k", "2", "--init", "X.factors.h5"), 2, "'X.factors.h5' is not one of 'graph'"),
         (("--k", "2", "--neighbors", "2.5"), 2, "'2.5' is not a valid whole number"),
-        (("--k", "2", "-o", "-"), 2, "needs a file"),
+        (("--k", "2", "-o", "-"), 2, "saves finished runs"),
     ],
 )
 def test_refusals(refused, classes, arguments, status, expected):

@@ -99,7 +99,7 @@ def test_several_sizes_do_not_go_beside_a_folder(refused, folder, tmp_path):
 
 
 def test_several_sizes_do_not_fit_into_a_pipe(refused, folder):
-    assert "2 results in one stream" in refused("extract", folder, "--words", "3,5", "-o", "-", status=2)
+    assert "2 results do not fit one stream" in refused("extract", folder, "--words", "3,5", "-o", "-", status=2)
 
 
 @pytest.mark.parametrize("options", [(), ("--soft", "--root-sift"), ("--detector", "keypoints")])
@@ -368,7 +368,7 @@ def test_a_current_folder_that_has_gone(folder, tmp_path):
     gone.mkdir()
     command = f"cd {gone}; rmdir {gone}; {sys.executable} -m mccgr_cli extract {folder} -o {tmp_path}/X.h5"
     done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stderr) == (1, "the current folder: has gone; change to another\n")
+    assert (done.returncode, done.stderr) == (1, "the current folder: was deleted; change to another folder\n")
 
 
 def test_strict_makes_a_bad_image_an_error(refused, folder, tmp_path):

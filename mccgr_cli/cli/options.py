@@ -368,6 +368,7 @@ def command_line(name: str, *values: Any, **more: Any) -> list[str]:
             if part.name == "source":
                 words = [str(value), *words]
             elif value != part.default:
-                flag = (settings[part.name].flags or (f"--{part.name.replace('_', '-')}",))[-1]
-                words += [flag] if value is True else [flag, as_typed(value, settings[part.name])]
+                setting = settings.get(part.name)
+                flag = setting.flags[-1] if setting and setting.flags else f"--{part.name.replace('_', '-')}"
+                words += [flag] if value is True else [flag, as_typed(value, setting)]
     return ["mccgr", name, *words]
