@@ -30,7 +30,7 @@ from threadpoolctl import threadpool_limits
 
 from mccgr_cli.blocks.protocol import Array
 from mccgr_cli.images import sift
-from mccgr_cli.images.decode import Limits, decode
+from mccgr_cli.images.decode import decode
 from mccgr_cli.images.find import find
 from mccgr_cli.system.processes import usable_cores
 
@@ -145,7 +145,7 @@ def main() -> None:
         return
     found = find(given.images, labelled=False).images
     chosen = found[:: max(1, len(found) // given.images)][: given.images]
-    images = [decode(image.path, Limits(500, 10**8)).grey for image in chosen]
+    images = [decode(image.path, 500, 10**8).grey for image in chosen]
     print(f"{len(images)} images, OpenCV {cv2.__version__}, numpy {np.__version__}, one thread each")
     cv2.setNumThreads(1)
     with threadpool_limits(1):

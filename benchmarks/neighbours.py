@@ -50,7 +50,7 @@ def noise(n: int, d: int) -> Array:
 
 def descriptors(images: str, n: int) -> Array:
     """SIFT descriptors of random places in random images."""
-    from mccgr_cli.images.decode import Limits, Unusable, decode
+    from mccgr_cli.images.decode import Unusable, decode
     from mccgr_cli.images.sift import dense
     from mccgr_cli.settings import Description
 
@@ -60,7 +60,7 @@ def descriptors(images: str, n: int) -> Array:
     found: list[Array] = []
     for number in rng.permutation(len(paths)):
         try:
-            grey = decode(paths[number], Limits(described.max_size, 10**8)).grey
+            grey = decode(paths[number], described.max_size, 10**8).grey
         except Unusable:
             continue
         rows = np.concatenate(list(dense(grey, described.step, described.radii, described.min_contrast)))

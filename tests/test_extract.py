@@ -384,7 +384,7 @@ def test_nothing_to_work_on(refused, folder, tmp_path):
     empty.mkdir()
     assert "no image in it" in refused("extract", empty)
     assert "no such file" in refused("extract", tmp_path / "nowhere")
-    assert "a list of no images" in refused("extract", "-", "-o", tmp_path / "X.h5", stdin=b"")
+    assert "names no images" in refused("extract", "-", "-o", tmp_path / "X.h5", stdin=b"")
     for path in folder.glob("*/*"):
         path.write_text("no image")
     message = refused("extract", folder, "-q", "--jobs", 0)
@@ -433,13 +433,13 @@ def test_an_image_that_crashes_its_decoder_is_skipped(folder, tmp_path):
     (folder / "fine" / "evil.png").write_bytes(b"\x89PNG\r\n\x1a\nevil")
     code = (
         "import os, signal, sys\n"
-        "from mccgr_cli.features import decoding\n"
-        "whole = decoding.decode_stream\n"
-        "def decode_stream(file, limits):\n"
+        "from PIL import Image\n"
+        "whole = Image.open\n"
+        "def crashing(file, formats):\n"
         "    if b'evil' in file.read(): os.kill(os.getpid(), signal.SIGSEGV)\n"
         "    file.seek(0)\n"
-        "    return whole(file, limits)\n"
-        "decoding.decode_stream = decode_stream\n"
+        "    return whole(file, formats=formats)\n"
+        "Image.open = crashing\n"
         "if __name__ == '__main__':\n"
         "    from mccgr_cli.cli import main\n"
         "    main(sys.argv[1:], prog_name='mccgr')\n"
