@@ -26,8 +26,8 @@ from mccgr_cli.core.kmeans import kmeans
 from mccgr_cli.core.metrics import evaluate
 from mccgr_cli.files.readers import load
 from mccgr_cli.settings import NORMALIZATION, GraphSettings, Settings, axes_for
-from mccgr_cli.workflow import stages
 from mccgr_cli.workflow.experiment import Trial, draw
+from mccgr_cli.workflow.factorization import HALF_WEIGHT, factorize, learn_weights
 
 SHARP = 10.0  # so large that features count nearly in proportion
 
@@ -56,14 +56,14 @@ def by_classes(X: Matrix, A: Any, settings: Settings, labels: Array) -> Array:
 
 # Rounds of judging, each with how doubtful a feature must be to count half.
 WAYS: dict[str, list[tuple[Judge, float]]] = {
-    "by k parts (the default)": [(by_parts, stages.DOUBTFUL)],
+    "by k parts (the default)": [(by_parts, HALF_WEIGHT)],
     "not at all (ρ only)": [],
-    "by 2k parts": [(partial(by_parts, sizes=(2,)), stages.DOUBTFUL)],
-    "by k, 2k and 3k parts": [(partial(by_parts, sizes=(1, 2, 3)), stages.DOUBTFUL)],
-    "by smoothness": [(by_smoothness, stages.DOUBTFUL)],
+    "by 2k parts": [(partial(by_parts, sizes=(2,)), HALF_WEIGHT)],
+    "by k, 2k and 3k parts": [(partial(by_parts, sizes=(1, 2, 3)), HALF_WEIGHT)],
+    "by smoothness": [(by_smoothness, HALF_WEIGHT)],
     "by k parts, sharper": [(by_parts, SHARP)],
-    "by k parts, then again, sharper": [(by_parts, stages.DOUBTFUL), (by_parts, SHARP)],
-    "by the true classes": [(by_classes, stages.DOUBTFUL)],
+    "by k parts, then again, sharper": [(by_parts, HALF_WEIGHT), (by_parts, SHARP)],
+    "by the true classes": [(by_classes, HALF_WEIGHT)],
     "by the true classes, sharper": [(by_classes, SHARP)],
 }
 
@@ -94,13 +94,13 @@ def perform(trial: Trial, X: Matrix, labels: Array) -> list[tuple[float, float]]
     settings, graph = Settings(k=trial.k, seed=seed), GraphSettings(axes=axes_for(trial.k))
     scores = []
     with threadpool_limits(limits=1):
-        first = build_graph(X, graph, stages.learn_weights(X, settings))
+        first = build_graph(X, graph, learn_weights(X, settings))
         for rounds in WAYS.values():
             A = first
             for judge, doubtful in rounds:
                 shares = judge(X, A, settings, true)
                 A = build_graph(X, graph, shares / (shares + doubtful * shares.mean()))
-            W = stages.factorize(X, settings, A).W
+            W = factorize(X, settings, A).W
             score = evaluate(true.tolist(), kmeans(W, trial.k, 10, seed))
             scores.append((score.accuracy, score.nmi))
     return scores

@@ -16,7 +16,7 @@ from mccgr_cli.core.methods.correntropy import FAIR_STEPS, Correntropy, scale_th
 from mccgr_cli.core.metrics import evaluate
 from mccgr_cli.core.starts import graph_start
 from mccgr_cli.settings import GRAPH_FEATURES, GraphSettings, Settings, by_preset
-from mccgr_cli.workflow import stages
+from mccgr_cli.workflow import factorization, stages
 
 
 def factors_of(X, **given):
@@ -152,9 +152,9 @@ def test_what_does_not_differ_between_parts_hardly_counts_and_the_rest_nearly_al
     X, labels = planted(n=90)
     d = X.shape[1]
     noisy = np.hstack([X, 5 * X.max() * np.random.default_rng(0).random((90, 20))])
-    counts = stages.judge_features(noisy, np.unique(labels, return_inverse=True)[1])
+    counts = factorization.weights_by_parts(noisy, np.unique(labels, return_inverse=True)[1])
     assert counts[d:].mean() < 0.3 < 0.8 < counts[:d].min()
-    np.testing.assert_array_equal(stages.judge_features(np.ones((6, 4)), np.arange(6) % 2), 1)
+    np.testing.assert_array_equal(factorization.weights_by_parts(np.ones((6, 4)), np.arange(6) % 2), 1)
 
 
 @pytest.mark.parametrize("make", [np.asarray, sparse.csr_array], ids=["dense", "sparse"])

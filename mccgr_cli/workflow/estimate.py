@@ -21,7 +21,7 @@ from mccgr_cli.core.principal_axes import leading_axes
 from mccgr_cli.core.solver import make_update
 from mccgr_cli.core.starts import random_start
 from mccgr_cli.settings import GraphSettings, Settings
-from mccgr_cli.workflow.stages import WEIGHING_STEPS
+from mccgr_cli.workflow.factorization import WEIGHING_STEPS
 
 WORTHWHILE = 2e10  # multiplications: below that a run takes a few seconds, and an estimate is not worth its time
 SAMPLE_BYTES = 32 << 20  # of X that steps are tried with
