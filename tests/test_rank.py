@@ -98,7 +98,7 @@ def test_what_is_stable_but_predicts_nothing_is_no_structure():
     found = recommend(criteria_columns([1.0, 1.0], [1, 1.2, 1.4]), (2, 3))
     assert found.k == 1
     assert not found.firm
-    assert "3 clusters come out alike" in found.reasons
+    assert "3 clusters are found again" in found.reasons
 
 
 def test_of_equally_stable_numbers_the_largest_is_taken():
@@ -150,7 +150,7 @@ def test_one_cluster_that_falls_apart_in_many_is_noticed():
     labels = np.repeat(np.arange(10), 20)
     cut = np.array([np.where((labels == 0) & (rng.random(200) < 0.5), 10, labels) for _ in range(6)])
     value, error = stability.reproducibility(cut, 11)
-    assert stability.agreement(stability.tables(cut, 11)) > 0.9
+    assert stability.agreement(stability.contingency_tables(cut, 11)) > 0.9
     assert value < 0.5
     assert 0 < error < 0.1
     assert stability.reproducibility(np.array([labels, labels, labels]), 10) == (1.0, 0.0)
@@ -184,10 +184,10 @@ def test_the_same_outcome_from_other_starts_is_evidence():
 
 def test_copies_are_known_in_whatever_order_their_components_are():
     W, rows = np.random.default_rng(0).random((20, 4)), np.arange(20)
-    starts = [(rows, stability.trace(one, rows)) for one in (W, W[:, ::-1], W + 1e-4, 1 - W)]
-    assert stability.distinct(starts) == [0, 3]
+    starts = [(rows, stability.signature(one, rows)) for one in (W, W[:, ::-1], W + 1e-4, 1 - W)]
+    assert stability.distinct_runs(starts) == [0, 3]
     others = np.arange(1, 21)
-    assert stability.distinct([starts[0], (others, stability.trace(W, others))]) == [0, 1]
+    assert stability.distinct_runs([starts[0], (others, stability.signature(W, others))]) == [0, 1]
 
 
 # Hidden entries
@@ -198,7 +198,7 @@ def test_the_fit_never_sees_what_is_hidden():
     hidden = heldout.hide(X.shape, np.random.default_rng(0))
     other = X.copy()
     other[hidden] = np.random.default_rng(1).random(len(hidden[0])) * 100
-    for one, two in zip(heldout.blanked(X, hidden), heldout.blanked(other, hidden), strict=True):
+    for one, two in zip(heldout.imputed(X, hidden), heldout.imputed(other, hidden), strict=True):
         np.testing.assert_array_equal(one, two)
     rho = np.ones(X.shape[1])
     one, two = (heldout.predict(data, hidden, 3, rho, np.random.default_rng(2)) for data in (X, other))
@@ -227,7 +227,7 @@ def test_an_exact_product_is_predicted_exactly():
 
 def test_a_large_sparse_matrix_stays_sparse_but_for_a_part():
     X = sparse.random_array((3000, 50_000), density=1e-4, format="csr", rng=np.random.default_rng(0))
-    part = heldout.part_of(X, np.random.default_rng(0))
+    part = heldout.dense_part(X, np.random.default_rng(0))
     assert part.shape == (heldout.MOST_ROWS, heldout.MOST_FEATURES)
 
 
@@ -326,7 +326,7 @@ def test_odd_matrices_have_no_structure(mccgr, tmp_path, name):
     assert (outcome.status, outcome.stdout) == (0, "1\n")
 
 
-@pytest.mark.parametrize(("ks", "said"), [("1", "Nothing but 1 was tried"), ("3", "The only k that was tried")])
+@pytest.mark.parametrize(("ks", "said"), [("1", "Only 1 was tried"), ("3", "The only k that was tried")])
 def test_one_number_alone(mccgr, X_file, ks, said):
     assert said in mccgr("rank", X_file, "--k", ks, *FAST).stdout
 
