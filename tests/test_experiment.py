@@ -290,7 +290,7 @@ def test_a_journal_drops_what_is_cut_short(tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "status", "expected"),
     [
-        (("--k", "7"), 2, "7 classes are to be drawn of 6"),
+        (("--k", "7"), 2, "cannot draw 7 classes of 6"),
         (("--k", "2", "--methods", "l2,nmf"), 2, "'nmf'"),
         (("--k", "3-2"), 2, "goes down"),
         (("--k", "2", "--alpha", "1,x"), 2, "'x'"),
@@ -367,7 +367,7 @@ def test_a_run_that_is_there_twice_is_refused(refused, results):
     path, _ = results
     with h5py.File(path, "r+") as file:
         file["run"][:] = 0
-    assert "there twice" in refused("table", path)
+    assert "has run 0 of mccgr for k=2 twice" in refused("table", path)
 
 
 def test_every_format_marks_the_best(mccgr, results):

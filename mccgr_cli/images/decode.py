@@ -38,20 +38,10 @@ class Decoded:
 
 
 def decode(path: str, max_size: int, max_pixels: int) -> Decoded:
-    """Read an image as grey values.
+    """Read an image as grey values, or raise :class:`Unusable`.
 
-    Parameters
-    ----------
-    path : str
-    max_size : int
-        Images whose longer side has more pixels are scaled down to it; 0: keep the size.
-    max_pixels : int
-        Images with more pixels are refused before they are decoded.
-
-    Raises
-    ------
-    Unusable
-        If the file is not an image that can be decoded.
+    If its longer side has more than ``max_size`` pixels, it is scaled down (0: never). If it has more than
+    ``max_pixels`` in all, it is refused before it is decoded.
     """
     with open_image(path, max_pixels) as image:
         return upright_grey(image, max_size)
@@ -100,11 +90,9 @@ def fingerprint(path: str) -> str:
 @contextlib.contextmanager
 def without_pillow_limits() -> Iterator[None]:
     """Switch off Pillow's warnings about metadata, and its limit on pixels: we have our own."""
-    before = Image.MAX_IMAGE_PIXELS
-    Image.MAX_IMAGE_PIXELS = None
+    before, Image.MAX_IMAGE_PIXELS = Image.MAX_IMAGE_PIXELS, None
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
+        with warnings.catch_warnings(action="ignore"):
             yield
     finally:
         Image.MAX_IMAGE_PIXELS = before

@@ -223,9 +223,7 @@ def ranks_contents(ranking: Ranking, plan: Plan, samples: int, normalization: st
         "bracket": list(ranking.recommendation.bracket),
         "method": plan.settings.method,
         "normalize": normalization,
-        "runs": plan.runs,
-        "share": plan.share,
         "samples": samples,
-        "seed": plan.seed,
+        **{name: getattr(plan, name) for name in ("runs", "share", "seed")},
     }
     return Contents("ranks", dict(ranking.columns), attributes)

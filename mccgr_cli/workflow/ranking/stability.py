@@ -26,14 +26,11 @@ def consensus(runs: Array) -> tuple[Array, Array]:
 
     S. Monti, P. Tamayo, J. Mesirov, T. Golub: Consensus clustering. Machine Learning 52, 2003.
     """
-    n = runs.shape[1]
-    together, drawn = np.zeros((n, n), dtype=np.float32), np.zeros((n, n), dtype=np.float32)
+    present = (runs != ABSENT).astype(np.float32)
+    drawn: Array = present.T @ present
+    together = np.zeros_like(drawn)
     for run in runs:
-        there = (run != ABSENT).astype(np.float32)
-        drawn += np.outer(there, there)
-        for cluster in np.unique(run[run != ABSENT]):
-            members = np.flatnonzero(run == cluster)
-            together[np.ix_(members, members)] += 1
+        together += (run[:, None] == run) & (run != ABSENT)
     return np.divide(together, drawn, out=np.zeros_like(together), where=drawn > 0), drawn
 
 
