@@ -5,11 +5,11 @@ Only one image per process, the sample and the counts are in memory at a time.
 
 from __future__ import annotations
 
+import functools
 import hashlib
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 import cv2
 import numpy as np
@@ -25,6 +25,7 @@ from mccgr_cli.settings import Description, Learning
 from mccgr_cli.system.processes import Crew
 
 OnProgress = Callable[[str, int, int], None]  # what is being done, how many images are done, of how many
+Given = ParamSpec("Given")
 Result = TypeVar("Result")
 
 
@@ -147,42 +148,39 @@ def unusable(one: Skipped) -> DataError:
     return DataError(one.name, one.reason, "mend or remove it, or leave out --strict")
 
 
-# Workers call these functions, once for each image. A text is the reason why an image is skipped.
+def for_one_image(function: Callable[Given, Result | str]) -> Callable[Given, Result | str]:
+    """Make workers use one core for an image. A failure becomes a text: the reason why the image is skipped."""
+
+    @functools.wraps(function)
+    def describe_one(*args: Given.args, **kwargs: Given.kwargs) -> Result | str:
+        cv2.setNumThreads(1)
+        try:
+            with threads_for_blocks():
+                return function(*args, **kwargs)
+        except Unusable as fault:
+            return str(fault)
+        except (MemoryError, cv2.error) as fault:  # OpenCV reports a lack of memory as its own error
+            return str(undecodable(fault))
+
+    return describe_one
 
 
+@for_one_image
 def sample_image(item: tuple[int, ImageFile, int], description: Description, max_pixels: int, seed: int) -> Array | str:
     number, image, share = item
-    try:
-        with single_threaded():
-            decoded = decode(image.path, description.max_size, max_pixels)
-            drawn = draw(describe(decoded.grey, description), share, np.random.default_rng([seed, number]))
-            return drawn if len(drawn) else nothing_found(decoded.grey, description)
-    except Unusable as fault:
-        return str(fault)
+    decoded = decode(image.path, description.max_size, max_pixels)
+    drawn = draw(describe(decoded.grey, description), share, np.random.default_rng([seed, number]))
+    return drawn if len(drawn) else nothing_found(decoded.grey, description)
 
 
+@for_one_image
 def count_image(image: ImageFile, books: Sequence[Codebook], max_pixels: int) -> WordCounts | str:
     description = books[0].description
-    try:
-        with single_threaded():
-            decoded = decode(image.path, description.max_size, max_pixels)
-            counts = count(describe(decoded.grey, description), books)
-            if not counts[0].any():
-                return nothing_found(decoded.grey, description)
-            return WordCounts(counts, fingerprint(image.path), decoded.remarks)
-    except Unusable as fault:
-        return str(fault)
-
-
-@contextmanager
-def single_threaded() -> Iterator[None]:
-    """Use one core for an image; a lack of memory concerns this image only."""
-    cv2.setNumThreads(1)
-    try:
-        with threads_for_blocks():
-            yield
-    except (MemoryError, cv2.error) as fault:  # OpenCV reports a lack of memory as its own error
-        raise undecodable(fault) from None
+    decoded = decode(image.path, description.max_size, max_pixels)
+    counts = count(describe(decoded.grey, description), books)
+    if not counts[0].any():
+        return nothing_found(decoded.grey, description)
+    return WordCounts(counts, fingerprint(image.path), decoded.remarks)
 
 
 def describe(grey: Array, description: Description) -> Iterator[Array]:

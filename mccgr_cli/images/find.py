@@ -77,20 +77,22 @@ def is_category(path: Path) -> bool:
 
 def walk(root: Path, below: Path, found: Collection, visited: dict[tuple[int, int], Path]) -> Iterator[Path]:
     """Yield the paths of the images, relative to the root. Links are followed, but no folder is read twice."""
+    reason = ""
     try:
         status = (root / below).stat()
         names = sorted(path.name for path in (root / below).iterdir())
         folders = {name for name in names if (root / below / name).is_dir()}
+        first = visited.setdefault((status.st_dev, status.st_ino), below)
+        if first != below:
+            reason = (
+                "a link to the folder that it lies in" if first == Path() else f"the same folder as {first.as_posix()}"
+            )
+        elif len(below.parts) > DEEPEST:
+            reason = f"more than {DEEPEST} folders deep"
     except OSError as fault:
-        found.skipped.append(Skipped(text_of(below.as_posix()), fault_of(fault)))
-        return
-    first = visited.setdefault((status.st_dev, status.st_ino), below)
-    if first != below:
-        again = "a link to the folder that it lies in" if first == Path() else f"the same folder as {first.as_posix()}"
-        found.skipped.append(Skipped(text_of(below.as_posix()), text_of(again)))
-        return
-    if len(below.parts) > DEEPEST:
-        found.skipped.append(Skipped(text_of(below.as_posix()), f"more than {DEEPEST} folders deep"))
+        reason = fault_of(fault)
+    if reason:
+        found.skipped.append(Skipped(text_of(below.as_posix()), text_of(reason)))
         return
     for name in names:
         if name.startswith("."):  # hidden files, among them those that macOS adds for each file
