@@ -1,4 +1,4 @@
-"""Finding images, and decoding whatever an image may be; what is not one gets a clear reason."""
+"""Find and decode images of all kinds; files that are not images get a clear reason."""
 
 from __future__ import annotations
 
@@ -98,22 +98,22 @@ def test_cmyk_is_converted(tmp_path):
 
 @pytest.mark.parametrize("suffix", ["jpg", "png", "tif", "webp"])
 @pytest.mark.parametrize("orientation", range(10))
-def test_images_stand_as_their_exif_says(tmp_path, orientation, suffix):
+def test_images_are_turned_as_their_exif_says(tmp_path, orientation, suffix):
     exif = Image.Exif()
     exif[0x0112] = orientation
     options = {"jpg": {"quality": 95}, "webp": {"lossless": True}}.get(suffix, {})
     path = save(tmp_path / f"a.{suffix}", GREY, exif=exif, **options)
     with Image.open(save(tmp_path / "by_pillow.png", GREY, exif=exif)) as image:
-        standing = np.asarray(ImageOps.exif_transpose(image).convert("L"), dtype=np.float32)
-    assert np.abs(decoded(path).grey - standing).mean() < 2
-    if suffix != "tif":  # which Pillow turns without a word
+        upright = np.asarray(ImageOps.exif_transpose(image).convert("L"), dtype=np.float32)
+    assert np.abs(decoded(path).grey - upright).mean() < 2
+    if suffix != "tif":  # Pillow turns TIFF itself, without a remark
         assert decoded(path).remarks == (("turned as EXIF says",) if 2 <= orientation <= 8 else ())
     small = decoded(path, max_size=32).grey
-    assert small.shape == ((32, 24) if standing.shape == (64, 48) else (24, 32))
+    assert small.shape == ((32, 24) if upright.shape == (64, 48) else (24, 32))
 
 
 @pytest.mark.parametrize("suffix", ["gif", "png", "webp", "tif"])
-def test_of_several_frames_the_first_is_used(tmp_path, suffix):
+def test_the_first_of_several_frames_is_used(tmp_path, suffix):
     frames = [Image.fromarray(grainy(3.0, seed)) for seed in range(3)]
     options = {"webp": {"lossless": True}}.get(suffix, {})
     frames[0].save(tmp_path / f"a.{suffix}", save_all=True, append_images=frames[1:], **options)
@@ -161,7 +161,7 @@ def test_a_thin_image_keeps_a_pixel(tmp_path, suffix):
 
 
 def bomb(width, height):
-    """A PNG of so many pixels in a few kilobytes."""
+    """A PNG with a huge number of pixels in a few kilobytes."""
 
     def chunk(kind, data):
         return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
@@ -235,7 +235,7 @@ def as_another_user(action):
         os.seteuid(0)
 
 
-def test_files_without_leave_to_read(tmp_path):
+def test_files_without_permission_to_read(tmp_path):
     path = save(tmp_path / "a.png", GREY)
     path.chmod(0)
     assert "permission denied" in as_another_user(lambda: refused(path))
