@@ -26,7 +26,7 @@ from mccgr_cli.core.kmeans import kmeans
 from mccgr_cli.core.metrics import evaluate
 from mccgr_cli.files.readers import load
 from mccgr_cli.settings import NORMALIZATION, GraphSettings, Settings, axes_for
-from mccgr_cli.workflow.experiment import Trial, draw
+from mccgr_cli.workflow.experiment import Trial, draw_classes
 from mccgr_cli.workflow.factorization import HALF_WEIGHT, factorize, learn_weights
 
 SHARP = 10.0  # instead of HALF_WEIGHT: weights are nearly proportional to the shares
@@ -89,7 +89,7 @@ def main() -> None:
 
 def perform(trial: Trial, X: Matrix, labels: Array) -> list[tuple[float, float]]:
     """Accuracy and NMI of every way in one trial."""
-    samples, seed = draw(labels, trial, seed=0)
+    samples, seed = draw_classes(labels, trial, seed=0)
     X, true = normalize(X[samples].astype(np.float64), trial.normalize), labels[samples]
     settings, graph = Settings(k=trial.k, seed=seed), GraphSettings(axes=axes_for(trial.k))
     scores = []

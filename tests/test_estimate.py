@@ -59,7 +59,7 @@ def test_the_smallest_matrices_have_an_estimate_too(mccgr, tmp_path, always, sha
     assert mccgr("factorize", tmp_path / "X.npy", "--k", 1, "-o", tmp_path / "F.h5").status == 0
 
 
-def test_an_impossible_estimate_is_no_error(mccgr, tmp_path, always, monkeypatch):
+def test_sampled_rows_of_zeros_are_no_error(mccgr, tmp_path, always, monkeypatch):
     monkeypatch.setattr(estimate, "SAMPLE_BYTES", 24 * 8 * 30)
     X, _ = planted()
     X[:30] = 0

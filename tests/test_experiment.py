@@ -24,7 +24,7 @@ from mccgr_cli.files.journal import Journal, checksum
 from mccgr_cli.settings import BASELINES, METHODS
 from mccgr_cli.workflow import experiment
 from mccgr_cli.workflow.comparison import compare, variant_names
-from mccgr_cli.workflow.experiment import Trial, draw
+from mccgr_cli.workflow.experiment import Trial, draw_classes
 
 UNTIMED = [name for name in RESULTS if name != "seconds"]
 
@@ -106,10 +106,10 @@ def test_the_start_does_not_depend_on_the_weight_of_the_graph(mccgr, classes, tm
 
 def test_draws_have_k_classes_and_differ():
     labels = np.arange(60) % 6
-    samples = [frozenset(draw(labels, Trial("none", 2, run), 0)[0].tolist()) for run in range(20)]
+    samples = [frozenset(draw_classes(labels, Trial("none", 2, run), 0)[0].tolist()) for run in range(20)]
     assert all(len({labels[i] for i in chosen}) == 2 and len(chosen) == 20 for chosen in samples)
     assert len(set(samples)) > 5
-    assert draw(labels, Trial("l2", 2, 3), 0)[0].tolist() == sorted(samples[3])  # whatever the normalization
+    assert draw_classes(labels, Trial("l2", 2, 3), 0)[0].tolist() == sorted(samples[3])  # whatever the normalization
 
 
 def test_sweeps_concern_only_the_methods_that_have_the_option(mccgr, classes, tmp_path):

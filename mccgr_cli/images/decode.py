@@ -19,7 +19,7 @@ import numpy as np
 from PIL import ExifTags, Image, ImageOps, UnidentifiedImageError
 
 from mccgr_cli.blocks.protocol import Array
-from mccgr_cli.images.find import fault_of
+from mccgr_cli.images.find import reading_fault
 
 # Pillow's names of the formats that are read. Its other formats start other programs (EPS) or are not for images.
 FORMATS = ("JPEG", "PNG", "TIFF", "BMP", "GIF", "WEBP", "PPM", "JPEG2000")
@@ -54,7 +54,7 @@ def open_image(path: str, max_pixels: int) -> Iterator[Image.Image]:
         size = size_of_regular(path)
         file = open(path, "rb")  # noqa: PTH123, SIM115
     except (OSError, ValueError) as fault:
-        raise Unusable(fault_of(fault)) from None
+        raise Unusable(reading_fault(fault)) from None
     try:
         with file, without_pillow_limits(), Image.open(file, formats=FORMATS) as image:
             width, height = image.size
@@ -84,7 +84,7 @@ def fingerprint(path: str) -> str:
         with open(path, "rb") as file:  # noqa: PTH123
             return hashlib.file_digest(file, "sha256").hexdigest()
     except OSError as fault:
-        raise Unusable(fault_of(fault)) from None
+        raise Unusable(reading_fault(fault)) from None
 
 
 @contextlib.contextmanager

@@ -51,7 +51,7 @@ def find(folder: str, labelled: bool = True) -> Collection:
     try:
         next(root.iterdir(), None)
     except OSError as fault:
-        raise DataError(folder, fault_of(fault), "name a folder of images") from None
+        raise DataError(folder, reading_fault(fault), "name a folder of images") from None
     for path in walk(root, Path(), found, {}):
         label = text_of(path.parts[0]) if labelled and len(path.parts) > 1 else None
         found.images.append(ImageFile(str(root / path), text_of(path.as_posix()), label))
@@ -90,7 +90,7 @@ def walk(root: Path, below: Path, found: Collection, visited: dict[tuple[int, in
         elif len(below.parts) > DEEPEST:
             reason = f"more than {DEEPEST} folders deep"
     except OSError as fault:
-        reason = fault_of(fault)
+        reason = reading_fault(fault)
     if reason:
         found.skipped.append(Skipped(text_of(below.as_posix()), text_of(reason)))
         return
@@ -149,6 +149,6 @@ def counted(number: int, noun: str) -> str:
     return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
-def fault_of(fault: Exception) -> str:
+def reading_fault(fault: Exception) -> str:
     reason = getattr(fault, "strerror", None) or str(fault)
     return f"cannot be read: {reason[:1].lower()}{reason[1:]}"

@@ -12,7 +12,7 @@ from PIL import Image
 
 from mccgr_cli.errors import DataError
 from mccgr_cli.images import decode
-from mccgr_cli.images.find import fault_of, find
+from mccgr_cli.images.find import find, reading_fault
 
 # WebP needs two thirds of the bytes of a JPEG of the same look. More effort than 4 hardly makes it smaller.
 QUALITY, EFFORT = 70, 4
@@ -37,7 +37,7 @@ def locate(folder: str, names: Sequence[str]) -> list[str | None]:
     try:
         os.listdir(folder)  # noqa: PTH208 - names may be any bytes
     except OSError as fault:
-        raise DataError(folder, fault_of(fault), "name the folder of the images") from None
+        raise DataError(folder, reading_fault(fault), "name the folder of the images") from None
     root = os.path.abspath(folder)  # noqa: PTH100
     found = [path_within(root, name) for name in names]
     if any(path is None and "\\" in name for path, name in zip(found, names, strict=True)):  # bytes that are not UTF-8

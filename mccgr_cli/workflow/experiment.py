@@ -99,7 +99,7 @@ def check(plan: Plan, X: Matrix, labels: Array) -> None:
         raise ParameterError("--k", what, f"give at most {features}")
 
 
-def draw(labels: Array, trial: Trial, seed: int) -> tuple[Array, int]:
+def draw_classes(labels: Array, trial: Trial, seed: int) -> tuple[Array, int]:
     """The samples of k random classes, and a seed for all other random numbers of the trial."""
     rng = np.random.default_rng([seed, trial.k, trial.run])
     chosen = rng.choice(np.unique(labels), trial.k, replace=False)
@@ -118,7 +118,7 @@ class TrialRunner:
     """The samples of a trial, and the graphs and starts that its methods share."""
 
     def __init__(self, trial: Trial, X: Matrix, labels: Array, plan: Plan) -> None:
-        samples, self.seed = draw(labels, trial, plan.seed)
+        samples, self.seed = draw_classes(labels, trial, plan.seed)
         self.trial, self.plan = trial, plan
         self.X = normalize(X[samples].astype(np.float64), trial.normalize)
         self.labels = labels[samples].tolist()
