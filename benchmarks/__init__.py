@@ -1,1 +1,1 @@
-"""Measurements: of speed (``python -m benchmarks``) and of quality (the scripts that docs/REPRODUCTION.md names)."""
+"""Benchmarks of speed (``python -m benchmarks``) and of quality (the scripts named in docs/REPRODUCTION.md)."""

@@ -1,9 +1,9 @@
-"""All tables of docs/PERFORMANCE.md, or some of them.
+"""Make all tables of docs/PERFORMANCE.md, or only the named ones.
 
     python -m benchmarks [iteration objective precision neighbours growth small solvers] [--data DATA] [--figures DIR]
 
-DATA holds matrices/COIL20.mat and matrices/TDT2.mat, and caltech101/ with images; what needs them is left out
-without. Everything is timed beside its peers in the same run: run it while nothing else does. About 25 minutes.
+DATA has matrices/COIL20.mat, matrices/TDT2.mat, and caltech101/ with images. Without --data, the parts that need these
+files are left out. All programs are compared in the same run: run nothing else meanwhile. It takes about 25 minutes.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ def main() -> None:
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("parts", nargs="*")
     options.add_argument("--data", type=Path)
-    options.add_argument("--figures", type=Path, help="where the figure of the growth goes")
+    options.add_argument("--figures", type=Path, help="folder for the figure of growth")
     given = options.parse_args()
     matrices = [] if given.data is None else ["--data", str(given.data / "matrices")]
     images = [] if given.data is None else ["--images", str(given.data / "caltech101")]

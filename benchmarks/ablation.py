@@ -1,9 +1,9 @@
-"""What each change of a default does to mccgr, on two halves of the classes, as Markdown.
+"""The effect of each default of mccgr, on two halves of the classes, as a Markdown table.
 
     python benchmarks/ablation.py FOLDER
 
-FOLDER holds experiments on the same draws, NAME.chosen.h5 and NAME.other.h5 for every NAME, "defaults" among them.
-Differences are of the means over all draws, with the standard error of the paired difference.
+FOLDER has two experiments for each NAME, NAME.chosen.h5 and NAME.other.h5, on the same draws; one NAME is "defaults".
+The table has differences of means over all draws, with the standard error of the paired difference.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from mccgr_cli.files.readers import load
 from mccgr_cli.workflow.comparison import compare
 
 HALVES = ("chosen", "other")
+SCORES = ("accuracy", "nmi")
 
 
 def main() -> None:
@@ -38,11 +39,8 @@ def main() -> None:
         print(f"| {name} | {' | '.join(cells)} |")
 
 
-SCORES = ("accuracy", "nmi")
-
-
 def scores(folder: Path, name: str, half: str, score: str) -> np.ndarray:
-    """Of every draw, k after k."""
+    """The scores of all draws, ordered by k."""
     found = compare(load(str(folder / f"{name}.{half}.h5"), kinds=("results",)).contents.datasets, score)
     return np.concatenate([row[0] for row in found.values])
 

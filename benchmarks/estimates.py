@@ -1,9 +1,8 @@
-"""What `mccgr factorize` says beforehand that it will take, beside what it takes.
+"""Compare the time and memory that `mccgr factorize` predicts with those that it needs.
 
     python -m benchmarks.estimates
 
-Time: the estimate of the graph and of an iteration, and both measured. Memory: the estimate, and what the process had
-at most.
+Time is predicted and measured for the graph and for one iteration; memory for the peak of the process.
 """
 
 from __future__ import annotations
@@ -41,8 +40,8 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         for name, (n, d, k, options) in SIZES.items():
             path = write(Path(folder) / "X.h5", n, d, "sparse" in name)
-            said, measured, peak = run(path, k, ("--iterations", str(ITERATIONS), "--tolerance", "0", *options))
-            rows.append([name, k, *compared(said, measured), *memory(said, peak)])
+            estimate, measured, peak = run(path, k, ("--iterations", str(ITERATIONS), "--tolerance", "0", *options))
+            rows.append([name, k, *compared(estimate, measured), *memory(estimate, peak)])
     columns = ("graph", "measured", "iteration", "measured", "memory", "measured")
     print(table(("X", "k", *columns), rows))
 
@@ -66,33 +65,33 @@ def write(path: Path, n: int, d: int, is_sparse: bool) -> Path:
 
 
 def run(path: Path, k: int, options: tuple[str, ...]) -> tuple[str, dict[str, float], int]:
-    """The line with the estimate; seconds to the end of the graph, and of an iteration; the largest memory."""
+    """The line with the estimate, the seconds of the graph and of one iteration, and the peak memory."""
     command = [sys.executable, "-m", "mccgr_cli", "factorize", str(path), "--k", str(k), "-o", "F.h5", "--overwrite"]
     process = Popen([*command, *options], stderr=PIPE, text=True, cwd=path.parent)
     assert process.stderr is not None
-    said, began, graph, iteration = "", 0.0, 0.0, 0.0
+    estimate, began, graph, iteration = "", 0.0, 0.0, 0.0
     for line in process.stderr:
         now = time.perf_counter()
         if line.startswith("estimate:"):
-            said, began = line, now
+            estimate, began = line, now
         elif line.startswith("graph:"):
             graph = now - began if began else 0.0
         elif found := re.search(r"(\d+) iterations in ([0-9.]+) s", line):
             iteration = float(found[2]) / float(found[1])
     _, _, usage = os.wait4(process.pid, 0)
-    return said, {"graph": graph, "iteration": iteration}, usage.ru_maxrss * 1024
+    return estimate, {"graph": graph, "iteration": iteration}, usage.ru_maxrss * 1024
 
 
-def compared(said: str, measured: dict[str, float]) -> list[str]:
-    found = re.search(r"the graph ([0-9.e+]+) (\w+), at most \d+ iterations of ([0-9.e-]+) (\w+)", said)
-    assert found is not None, said
+def compared(estimate: str, measured: dict[str, float]) -> list[str]:
+    found = re.search(r"the graph ([0-9.e+]+) (\w+), at most \d+ iterations of ([0-9.e-]+) (\w+)", estimate)
+    assert found is not None, estimate
     graph, iteration = float(found[1]) * UNITS[found[2]], float(found[3]) * UNITS[found[4]]
     return [f"{seconds:.3g} s" for seconds in (graph, measured["graph"], iteration, measured["iteration"])]
 
 
-def memory(said: str, measured: int) -> list[str]:
-    found = re.search(r"([0-9.]+) ([kMG]B) of memory", said)
-    assert found is not None, said
+def memory(estimate: str, measured: int) -> list[str]:
+    found = re.search(r"([0-9.]+) ([kMG]B) of memory", estimate)
+    assert found is not None, estimate
     return [f"{amount / 1e6:.0f} MB" for amount in (float(found[1]) * UNITS[found[2]], measured)]
 
 

@@ -1,15 +1,15 @@
-"""Dense descriptors per second beside OpenCV's SIFT at the same points, and how alike the two are.
+"""Compare our dense SIFT with OpenCV's at the same points: descriptors per second, and their similarity.
 
-    python benchmarks/extract.py IMAGES/ [--images 50] [--rounds 5]
-    python benchmarks/extract.py IMAGES/ --whole
+    python benchmarks/extract.py FOLDER/ [--images 50] [--rounds 5]
+    python benchmarks/extract.py FOLDER/ --whole
 
-Both sides on one core (run it alone), turn by turn on the same decoded images, medians of the rounds. OpenCV
-describes a keypoint of the radius r (its ``size`` is the diameter 2r) by a patch that reaches 6r to each side, and so
-takes most of its time for pixels; ``mccgr extract --radii r`` is a patch that reaches r. Both are measured: the radii
-4, 8, 12, 16 as OpenCV's keypoints of these radii, and as patches of these radii.
+Both run on one core in turn, on the same decoded images; times are medians of the rounds. Run nothing else meanwhile.
+OpenCV describes a keypoint of radius r (its ``size`` is the diameter 2r) by a patch that reaches 6r to each side, so
+most of its time goes into pixels. With ``mccgr extract --radii r`` a patch reaches r. Both are measured: the radii 4,
+8, 12, 16 of OpenCV's keypoints, and of patches.
 
---whole runs the command itself on all of IMAGES in one process and with one for each core, compares what comes
-out, and watches the memory of all its processes together.
+--whole runs the command on all images, in one process and with one process per core. It compares the results and
+measures the memory of all processes together.
 """
 
 from __future__ import annotations
@@ -30,18 +30,18 @@ from threadpoolctl import threadpool_limits
 
 from mccgr_cli.blocks.protocol import Array
 from mccgr_cli.images import sift
-from mccgr_cli.images.decode import Limits, decode
+from mccgr_cli.images.decode import decode
 from mccgr_cli.images.find import find
 from mccgr_cli.system.processes import usable_cores
 
 STEP = 10
 RADII = (4, 8, 12, 16)
 REACH = 6  # of OpenCV's patches, in radii of a keypoint
-LEAST_NORM = 1.0  # of OpenCV's descriptors, whose length is 512: less is a patch without gradients
+LEAST_NORM = 1.0  # OpenCV's descriptors have length 512; a shorter one is a patch without gradients
 
 
 def keypoints(grey: Array, radii: tuple[int, ...]) -> list[cv2.KeyPoint]:
-    """Upright keypoints where ``dense`` has its points, of the size of its patches."""
+    """Upright keypoints at the points of ``sift.dense``, of the size of its patches."""
     rows, columns = sift.grid(grey.shape[0], STEP), sift.grid(grey.shape[1], STEP)
     return [
         cv2.KeyPoint(float(x), float(y), 2 * radius / REACH, 0, 0, 0) for radius in radii for y in rows for x in columns
@@ -67,11 +67,11 @@ def compare(images: list[Array], radii: tuple[int, ...], rounds: int) -> None:
     ratios = [a / b for a, b in zip(ours, theirs, strict=True)]
     similar, flat = similarity(images, bytes_of, points, radii)
     sizes = ", ".join(f"{2 * r / REACH:.3g}" for r in radii)
-    print(f"patches that reach {radii} pixels, OpenCV's keypoints of the sizes {sizes}; {number} descriptors")
+    print(f"patches of radii {radii} pixels (sizes of OpenCV's keypoints: {sizes}); {number} descriptors")
     print(f"  mccgr {statistics.median(ours):.0f}/s, OpenCV {statistics.median(theirs):.0f}/s, ratio", end=" ")
     print(f"{statistics.median(ratios):.1f} ({min(ratios):.1f} to {max(ratios):.1f})")
     percentiles = ", ".join(f"{p} % {np.percentile(similar, p):.5f}" for p in (50, 5, 1, 0.1))
-    print(f"  cosine: {percentiles}; {flat:.1%} of the patches are flat and left out of this")
+    print(f"  cosine: {percentiles}; without flat patches, {flat:.1%} of all")
 
 
 def similarity(
@@ -91,7 +91,7 @@ def similarity(
 
 
 def processes_of(pid: int) -> list[int]:
-    """A process and all below it."""
+    """A process and all its descendants."""
     found = [pid]
     for task in Path(f"/proc/{pid}/task").glob("*/children"):
         try:
@@ -109,43 +109,43 @@ def resident(pid: int) -> int:
     return pages * os.sysconf("SC_PAGESIZE")
 
 
-def whole(images: str, words: int) -> None:
+def whole(folder_of_images: str, words: int) -> None:
     results = []
     with tempfile.TemporaryDirectory() as folder:
         for jobs in (0, usable_cores()):
             output = Path(folder) / f"{jobs}.h5"
-            command = [sys.executable, "-m", "mccgr_cli", "extract", images, "--words", str(words), "--jobs", str(jobs)]
+            command = [sys.executable, "-m", "mccgr_cli", "extract", folder_of_images, "--jobs", str(jobs)]
             began, peak = time.perf_counter(), 0
-            process = subprocess.Popen([*command, "-q", "-o", str(output)])
+            process = subprocess.Popen([*command, "--words", str(words), "-q", "-o", str(output)])
             while process.poll() is None:
                 peak = max(peak, sum(resident(pid) for pid in processes_of(process.pid)))
                 time.sleep(0.02)
             taken = time.perf_counter() - began
             if process.returncode:
-                sys.exit("it failed")
+                sys.exit("mccgr extract failed")
             with h5py.File(output) as file:
                 results.append((file["X"][()], file["codebook"][()]))
             count = len(results[-1][0])
             print(f"--jobs {jobs}: {count} images in {taken:.1f} s, {count / taken:.0f}/s,", end=" ")
-            print(f"at most {peak / 1e6:.0f} MB resident in all processes together")
+            print(f"peak memory of all processes {peak / 1e6:.0f} MB")
     same = all(np.array_equal(a, b) for a, b in zip(*results, strict=True))
     print(f"X and the codebook are {'the same' if same else 'NOT the same'}")
 
 
 def main() -> None:
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    options.add_argument("images")
-    options.add_argument("--images", type=int, default=50, help="as many, evenly from all")
+    options.add_argument("folder")
+    options.add_argument("--images", type=int, default=50, help="number of images, evenly from all")
     options.add_argument("--rounds", type=int, default=5)
     options.add_argument("--whole", action="store_true")
     options.add_argument("--words", type=int, default=300, help="for --whole")
     given = options.parse_args()
     if given.whole:
-        whole(given.images, given.words)
+        whole(given.folder, given.words)
         return
-    found = find(given.images, labelled=False).images
+    found = find(given.folder, labelled=False).images
     chosen = found[:: max(1, len(found) // given.images)][: given.images]
-    images = [decode(image.path, Limits(500, 10**8)).grey for image in chosen]
+    images = [decode(image.path, 500, 10**8).grey for image in chosen]
     print(f"{len(images)} images, OpenCV {cv2.__version__}, numpy {np.__version__}, one thread each")
     cv2.setNumThreads(1)
     with threadpool_limits(1):

@@ -1,10 +1,10 @@
-"""What the choices of ``mccgr extract`` do to clustering: NMI over random draws of categories.
+"""The effect of the options of ``mccgr extract`` on clustering: NMI over random draws of categories.
 
     python benchmarks/features.py IMAGES/ [--each 60] [--draws 20] [--words 300] [--only NAME,...]
 
-IMAGES holds a folder for each of 20 or more categories; of each, the first so many images are used. Half of the
-categories (the first, third, ...) serve to choose, the others to report: a line for each. A figure is the mean over
-the draws of the NMI of k-means on X and on its square roots, and on the coefficients of mccgr on both.
+IMAGES has a folder for each of 20 or more categories. The first images of each (--each) are used. One half of the
+categories (the first, third, ...) is for choosing options, the other for reporting; each half has a line. The numbers
+are mean NMIs over the draws, of k-means on X, on its square roots, and on the coefficients of mccgr on both.
 """
 
 from __future__ import annotations
@@ -50,24 +50,24 @@ MAX_PIXELS = 10**8
 
 
 def scores(X: Array, labels: Array, k: int, draws: int) -> dict[str, list[float]]:
-    """The NMI of every draw of k categories, by what was clustered."""
+    """The NMI of every draw of k categories, by method and normalization."""
     found: dict[str, list[float]] = {}
     for draw in range(draws):
         chosen = np.random.default_rng([k, draw]).choice(np.unique(labels), k, replace=False)
         some = np.isin(labels, chosen)
         truth = [str(label) for label in labels[some]]
-        for how in ("none", "sqrt"):
-            rows = normalize(X[some].astype(np.float64), how)
+        for normalization in ("none", "sqrt"):
+            rows = normalize(X[some].astype(np.float64), normalization)
             settings = by_preset("paper", Settings, k=k, iterations=100, seed=draw)
             factors = stages.factorize(rows, settings, build_graph(rows, by_preset("paper", GraphSettings)))
             for name, samples in (("k-means", rows), ("mccgr", factors.W)):
                 score = evaluate(truth, kmeans(samples, k, 5, draw))
-                found.setdefault(f"{name} {how}", []).append(score.nmi)
+                found.setdefault(f"{name} {normalization}", []).append(score.nmi)
     return found
 
 
 def every_category(images: str, each: int) -> list[ImageFile]:
-    """So many images of each category."""
+    """The first images of each category."""
     taken: dict[str | None, int] = {}
     chosen = []
     for image in find(images).images:
@@ -87,7 +87,7 @@ def main() -> None:
     given = options.parse_args()
     images = every_category(given.images, given.each)
     names = given.only.split(",") if given.only else list(CHOICES)
-    heads = [f"{name} {how}" for name in ("k-means", "mccgr") for how in ("none", "sqrt")]
+    heads = [f"{name} {normalization}" for name in ("k-means", "mccgr") for normalization in ("none", "sqrt")]
     print(f"{len(images)} images, {given.words} words; NMI, for K = {' and '.join(map(str, CLUSTERS))}")
     print(f"{'':22}{'half':>7}{'top word':>9}" + "".join(f"{head:>14}" for head in heads) + f"{'mean':>7}{'s':>6}")
     with Workers(usable_cores()) as workers:

@@ -1,8 +1,8 @@
-"""How the time per iteration of mccgr grows with the samples, the features and the components.
+"""How the time per iteration of mccgr grows with the numbers of samples, features and components.
 
     python -m benchmarks.growth [--figure growth.svg]
 
-Dense, float64, a graph of random neighbours; medians of several. The exponent is the slope of the logarithms.
+X is dense float64 with a graph of random neighbours. Times are medians; the exponent is the slope in a log-log plot.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Every other class of a matrix into one file, the rest into another.
+"""Write every other class of a matrix to one file and the rest to another.
 
 python benchmarks/halves.py X.h5 first.h5 second.h5
 """

@@ -1,13 +1,13 @@
-"""Time per iteration of mccgr beside its peers and beside what the machine could do at best.
+"""Compare the time per iteration of mccgr with other programs and with the limits of the machine.
 
     python -m benchmarks.iteration [--samples 50000] [--features 1000] [--k 10] [--repeats 9]
 
-All in one process on the same numbers, from the same start and with the same threads; medians, taken in turn. mccgr
-has a graph, learns its weights and works its objective out at every iteration, and is checked against the textbook form
-of its formulas. scikit-learn solves plain NMF: "MU" by multiplicative updates without a check of convergence (tol=0),
-"MU checked" with it (every tenth iteration, its default), "CD" by coordinate descent; that it fits as well as our l2
-after as many iterations is checked too. The roofline is the larger of the time for the arithmetic at the speed of a
-large square product and the time to read X once. Memory is what the process grows by, relative to X.
+All run in one process in turn, on the same numbers, from the same start, with the same threads; times are medians.
+mccgr has a graph, learns its weights and computes its objective at every iteration; its result is checked against the
+formulas of the paper. scikit-learn solves plain NMF: "MU" by multiplicative updates without a check of convergence
+(tol=0), "MU checked" with it (every tenth iteration, its default), "CD" by coordinate descent. Its error is checked
+against that of our l2 after the same iterations. The roofline is the larger of two times: for the arithmetic at the
+speed of a large square product, and for reading X once. Memory is the growth of the process relative to X.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from mccgr_cli.settings import Settings, by_preset
 
 
 def textbook_step(X: Array, W: Array, H: Array, A: Any, degrees: Array, alpha: float) -> tuple[Array, Array]:
-    """The paper's formulas with whole matrices."""
+    """One iteration by the formulas of the paper, with whole matrices."""
     errors = ((X - W @ H) ** 2).sum(axis=0)
     rho = np.exp(-errors / errors.mean())
     H = H * (W.T @ X) / (W.T @ W @ H)
@@ -42,7 +42,7 @@ def textbook_step(X: Array, W: Array, H: Array, A: Any, degrees: Array, alpha: f
 
 
 def scikit_learn(X: Array, W: Array, H: Array, solver: str, tol: float, iterations: int) -> float:
-    """Runs it, and returns the squared error."""
+    """Run it and return the squared error."""
     model = NMF(W.shape[1], init="custom", solver=solver, tol=tol, max_iter=iterations)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
@@ -51,13 +51,13 @@ def scikit_learn(X: Array, W: Array, H: Array, solver: str, tol: float, iteratio
 
 
 def per_iteration(fit: Callable[[int], Any]) -> float:
-    """As the difference between a longer and a shorter run."""
-    fit(1)  # untimed: what has just worked is warm
+    """Seconds per iteration, from the difference of a long and a short run."""
+    fit(1)  # not timed: warm up
     return (seconds(lambda: fit(21)) - seconds(lambda: fit(1))) / 20
 
 
 def nimfa_step(X: Array, W: Array, H: Array) -> Callable[[int], Any] | None:
-    """nimfa's multiplicative updates, where nimfa runs at all."""
+    """nimfa's multiplicative updates, if nimfa works here."""
     try:
         import nimfa
 
@@ -83,7 +83,7 @@ def compare(n: int, d: int, k: int, dtype: Any, repeats: int) -> dict[str, str]:
     degrees = np.asarray(A.sum(axis=1)).astype(dtype)
     settings = by_preset("paper", Settings, k=k, alpha=1.0, iterations=3, tolerance=0)
     few = slice(0, max(1, n // 4))
-    solve(MemoryBlocks(X[few]), settings, A[few, few], [(W[few], H)])  # what it loads and compiles is not counted
+    solve(MemoryBlocks(X[few]), settings, A[few, few], [(W[few], H)])  # not timed: it loads and compiles code
     before = peak_bytes()
     ours = solve(MemoryBlocks(X), settings, A, [(W, H)])
     memory = (peak_bytes() - before) / X.nbytes
@@ -94,7 +94,7 @@ def compare(n: int, d: int, k: int, dtype: Any, repeats: int) -> dict[str, str]:
     assert gap < (1e-3 if dtype == np.float32 else 1e-9), f"mccgr and the textbook differ by {gap:.1e}"
     l2 = by_preset("paper", Settings, k=k, method="l2", iterations=11, tolerance=0)
     mine = solve(MemoryBlocks(X), l2, None, [(W, H)]).objective
-    peer = scikit_learn(X, W, H, "mu", 0, 11)  # which steps for W first, and so is not equal
+    peer = scikit_learn(X, W, H, "mu", 0, 11)  # updates W first, so it is not equal
     assert abs(mine / peer - 1) < 0.01, f"the squared errors differ: {mine} and {peer}"
 
     source = MemoryBlocks(X)
@@ -130,7 +130,7 @@ def main(arguments: list[str] | None = None) -> None:
     options.add_argument("--repeats", type=int, default=9)
     given = options.parse_args(arguments)
     sizes = given.samples, given.features, given.k
-    # The smaller first, as the peak of memory never falls.
+    # float32 first, because the peak memory of a process never falls.
     rows = [compare(*sizes, dtype, given.repeats) for dtype in (np.float32, np.float64)]
     print(table(list(rows[0]), [list(row.values()) for row in rows]))
 

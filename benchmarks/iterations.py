@@ -1,4 +1,4 @@
-"""How soon the runs of experiments settled: the iteration after which the objective stayed within 1 % of its last.
+"""When runs of experiments settle: the iteration from which the objective stays within 1 % of its last value.
 
 python benchmarks/iterations.py RESULTS.h5...
 """

@@ -1,10 +1,10 @@
-"""Ways to judge how much each feature counts in the graph, and what the true classes would say, as Markdown.
+"""Compare ways to weight features for the neighbour graph, also by the true classes, as a Markdown table.
 
     python benchmarks/judging.py X.h5 [--k 2,4,6,8,10] [--runs 24]
 
-Draws classes as ``mccgr experiment`` does and factorizes them by mccgr with the defaults, but for the features that
-neighbours are sought by. "sharper" counts features in proportion to what they tell, where the default counts all alike
-that tell something. The true classes are no way to judge, but say what there is to be gained.
+It draws classes as ``mccgr experiment`` does and runs mccgr with its defaults except for these weights. "Sharper"
+weights are nearly proportional to the explained share; the default gives nearly equal weights to all features that
+explain something. Weights by the true classes are not a method: they show how much could be gained.
 """
 
 from __future__ import annotations
@@ -26,23 +26,23 @@ from mccgr_cli.core.kmeans import kmeans
 from mccgr_cli.core.metrics import evaluate
 from mccgr_cli.files.readers import load
 from mccgr_cli.settings import GraphSettings, RowSettings, Settings, axes_for
-from mccgr_cli.workflow import stages
-from mccgr_cli.workflow.experiment import Trial, draw
+from mccgr_cli.workflow.experiment import Trial, draw_classes
+from mccgr_cli.workflow.factorization import HALF_WEIGHT, factorize, learn_weights
 
-SHARP = 10.0  # so large that features count nearly in proportion
+SHARP = 10.0  # instead of HALF_WEIGHT: weights are nearly proportional to the shares
 
-Judge: TypeAlias = Callable[[Matrix, Any, Settings, Array], Array]  # of X, graph, settings and true classes
+Weighting: TypeAlias = Callable[[Matrix, Any, Settings, Array], Array]  # from X, graph, settings and true classes
 
 
 def by_parts(X: Matrix, A: Any, settings: Settings, labels: Array, sizes: tuple[int, ...] = (1,)) -> Array:
-    """What parts of the graph explain of each feature, on average over some numbers of parts, in k."""
+    """The share of each feature that parts of the graph explain; the mean over k times ``sizes`` parts."""
     source = MemoryBlocks(X)
     shares = [explained(source, parts(A, size * settings.k, settings.seed)) for size in sizes]
     return np.asarray(np.mean(shares, axis=0))
 
 
 def by_smoothness(X: Matrix, A: Any, settings: Settings, labels: Array) -> Array:
-    """How well the neighbours of a sample foretell it: the squared correlation with their mean."""
+    """How well neighbours predict a sample: the squared correlation with their mean, by feature."""
     centred = X - X.mean(axis=0)
     near = A @ centred / np.maximum(np.asarray(A.sum(axis=1)), np.finfo(float).tiny)[:, None]
     lengths = np.sqrt((centred**2).sum(axis=0) * (near**2).sum(axis=0))
@@ -54,16 +54,16 @@ def by_classes(X: Matrix, A: Any, settings: Settings, labels: Array) -> Array:
     return explained(MemoryBlocks(X), np.unique(labels, return_inverse=True)[1])
 
 
-# Rounds of judging, each with how doubtful a feature must be to count half.
-WAYS: dict[str, list[tuple[Judge, float]]] = {
-    "by k parts (the default)": [(by_parts, stages.DOUBTFUL)],
+# Each way has rounds: how to get shares s, and c in the weights s / (s + c mean(s)).
+WAYS: dict[str, list[tuple[Weighting, float]]] = {
+    "by k parts (the default)": [(by_parts, HALF_WEIGHT)],
     "not at all (ρ only)": [],
-    "by 2k parts": [(partial(by_parts, sizes=(2,)), stages.DOUBTFUL)],
-    "by k, 2k and 3k parts": [(partial(by_parts, sizes=(1, 2, 3)), stages.DOUBTFUL)],
-    "by smoothness": [(by_smoothness, stages.DOUBTFUL)],
+    "by 2k parts": [(partial(by_parts, sizes=(2,)), HALF_WEIGHT)],
+    "by k, 2k and 3k parts": [(partial(by_parts, sizes=(1, 2, 3)), HALF_WEIGHT)],
+    "by smoothness": [(by_smoothness, HALF_WEIGHT)],
     "by k parts, sharper": [(by_parts, SHARP)],
-    "by k parts, then again, sharper": [(by_parts, stages.DOUBTFUL), (by_parts, SHARP)],
-    "by the true classes": [(by_classes, stages.DOUBTFUL)],
+    "by k parts, then again, sharper": [(by_parts, HALF_WEIGHT), (by_parts, SHARP)],
+    "by the true classes": [(by_classes, HALF_WEIGHT)],
     "by the true classes, sharper": [(by_classes, SHARP)],
 }
 
@@ -79,7 +79,7 @@ def main() -> None:
     score = partial(perform, X=contents["X"], labels=contents["labels"])
     with ProcessPoolExecutor() as pool:
         found = np.array(list(pool.map(score, trials)))  # (trials, ways, scores)
-    print("| features judged | accuracy | nmi |\n|---|---|---|")
+    print("| feature weights | accuracy | nmi |\n|---|---|---|")
     for way, scores in zip(WAYS, np.moveaxis(found, 1, 0), strict=True):
         gaps = scores - found[:, 0]
         errors = gaps.std(axis=0, ddof=1) / np.sqrt(len(trials))
@@ -88,19 +88,19 @@ def main() -> None:
 
 
 def perform(trial: Trial, X: Matrix, labels: Array) -> list[tuple[float, float]]:
-    """Accuracy and NMI of every way on one draw."""
-    samples, seed = draw(labels, trial, seed=0)
+    """Accuracy and NMI of every way in one trial."""
+    samples, seed = draw_classes(labels, trial, seed=0)
     X, true = normalize(X[samples].astype(np.float64), trial.normalize), labels[samples]
     settings, graph = Settings(k=trial.k, seed=seed), GraphSettings(axes=axes_for(trial.k))
     scores = []
     with threadpool_limits(limits=1):
-        first = build_graph(X, graph, stages.learn_weights(X, settings))
+        first = build_graph(X, graph, learn_weights(X, settings))
         for rounds in WAYS.values():
             A = first
-            for judge, doubtful in rounds:
-                shares = judge(X, A, settings, true)
-                A = build_graph(X, graph, shares / (shares + doubtful * shares.mean()))
-            W = stages.factorize(X, settings, A).W
+            for weighting, half_weight in rounds:
+                shares = weighting(X, A, settings, true)
+                A = build_graph(X, graph, shares / (shares + half_weight * shares.mean()))
+            W = factorize(X, settings, A).W
             score = evaluate(true.tolist(), kmeans(W, trial.k, 10, seed))
             scores.append((score.accuracy, score.nmi))
     return scores

@@ -1,12 +1,12 @@
-"""How long it takes to find nearest neighbours, beside scikit-learn, and how many of them are found.
+"""Compare the search of nearest neighbours with scikit-learn: time and recall.
 
     python -m benchmarks.neighbours [--images DIR] [--rounds 3] [--samples 100000] [--only TEXT]
     python -m benchmarks.neighbours --libraries [--images DIR] [--only TEXT]
 
-Prints Markdown. All searches of a table take turns, so many rounds, after one on few samples that loads what there is
-to load; the table has the median times. Everything gets the same matrix in double precision, and all cores. With
---images, descriptors of images in DIR are searched too. --libraries compares the libraries for approximate searches
-that are installed, each in a process of its own, so that memory and what is loaded or compiled count too.
+Prints Markdown tables. After a warm-up on few samples, all searches of a table run in turn for some rounds; times are
+medians. All get the same matrix in double precision and all cores. --images adds descriptors of the images in DIR.
+--libraries compares the installed libraries for approximate search, each in its own process, so that memory and the
+time to load and compile count too.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ from mccgr_cli.core.neighbours.distances import half_squares
 from mccgr_cli.core.neighbours.exact import nearest_of
 
 NEIGHBORS = 5
-ASKED = 1000  # samples on which recall is measured
-PER_PICTURE = 100  # descriptors
+QUERIES = 1000  # samples for the recall
+PER_IMAGE = 100  # descriptors
 
 Finder = Callable[[Array, int], Array]
 
 
 def mixture(n: int, d: int) -> Array:
-    """50 clouds on a curved surface of 10 dimensions, with a little noise."""
+    """50 clusters on a curved surface of 10 dimensions, with a little noise."""
     rng = np.random.default_rng(0)
     places = 0.5 * rng.standard_normal((n, 10)) + 2 * rng.standard_normal((50, 10))[rng.integers(50, size=n)]
     return np.tanh(places @ rng.standard_normal((10, d)) / 3) + 0.02 * rng.standard_normal((n, d))
@@ -49,8 +49,8 @@ def noise(n: int, d: int) -> Array:
 
 
 def descriptors(images: str, n: int) -> Array:
-    """SIFT descriptors of random places in random images."""
-    from mccgr_cli.images.decode import Limits, Unusable, decode
+    """SIFT descriptors at random points of random images."""
+    from mccgr_cli.images.decode import Unusable, decode
     from mccgr_cli.images.sift import dense
     from mccgr_cli.settings import Description
 
@@ -60,18 +60,18 @@ def descriptors(images: str, n: int) -> Array:
     found: list[Array] = []
     for number in rng.permutation(len(paths)):
         try:
-            grey = decode(paths[number], Limits(described.max_size, 10**8)).grey
+            grey = decode(paths[number], described.max_size, 10**8).grey
         except Unusable:
             continue
         rows = np.concatenate(list(dense(grey, described.step, described.radii, described.min_contrast)))
-        found.append(rows[rng.permutation(len(rows))[: max(PER_PICTURE, -(-n // len(paths)))]])
+        found.append(rows[rng.permutation(len(rows))[: max(PER_IMAGE, -(-n // len(paths)))]])
         if sum(map(len, found)) >= n:
             break
     return np.concatenate(found)[:n].astype(np.float64)
 
 
 def principal(X: Array, axes: int) -> Array:
-    """As the graph does by default: unit vectors on principal axes."""
+    """Unit vectors on principal axes, as the graph uses by default."""
     from mccgr_cli.core.graph import on_axes
 
     return on_axes(X, axes, None)
@@ -88,15 +88,15 @@ def by_sklearn(X: Array, neighbors: int) -> Array:
     return found
 
 
-def by_mccgr(how: str) -> Finder:
+def by_mccgr(search: str) -> Finder:
     def find(X: Array, neighbors: int) -> Array:
-        return nearest(X, neighbors, "euclidean", how).columns.reshape(-1, neighbors)
+        return nearest(X, neighbors, "euclidean", search).columns.reshape(-1, neighbors)
 
     return find
 
 
 def others(found: Array, neighbors: int) -> Array:
-    """Without the samples themselves."""
+    """The neighbours found, without the samples themselves."""
     keep = found != np.arange(len(found))[:, None]
     keep[keep.all(axis=1), -1] = False
     kept: Array = found[keep].reshape(len(found), -1)[:, :neighbors]
@@ -146,8 +146,8 @@ LIBRARIES: dict[str, Finder] = {
 
 
 def recall(X: Array, found: Array) -> float:
-    """Of the nearest neighbours of some samples, the share that was found."""
-    asked = np.sort(np.random.default_rng(1).choice(len(X), min(ASKED, len(X)), replace=False))
+    """The fraction of the nearest neighbours of some samples that was found."""
+    asked = np.sort(np.random.default_rng(1).choice(len(X), min(QUERIES, len(X)), replace=False))
     neighbors = found.shape[1]
     farthest = half_squares(X[asked], X, nearest_of(X, asked, neighbors)[:, -1:])
     return float((half_squares(X[asked], X, found[asked]) <= farthest * (1 + 1e-9)).mean())
@@ -160,9 +160,12 @@ def timed(find: Finder, X: Array, neighbors: int) -> tuple[float, Array]:
 
 
 def compare(data: Iterator[tuple[str, Array, tuple[str, ...]]], rounds: int) -> None:
-    print(table(["data", "search", "seconds", "times as fast", "recall@5"], []), flush=True)
-    for name, X, hows in data:
-        searches: dict[str, Finder] = {"scikit-learn": by_sklearn, **{f"mccgr, {how}": by_mccgr(how) for how in hows}}
+    print(table(["data", "search", "seconds", "speed-up", "recall@5"], []), flush=True)
+    for name, X, modes in data:
+        searches: dict[str, Finder] = {
+            "scikit-learn": by_sklearn,
+            **{f"mccgr, {mode}": by_mccgr(mode) for mode in modes},
+        }
         took: dict[str, list[float]] = {search: [] for search in searches}
         shares: dict[str, float] = {}
         for find in searches.values():
@@ -192,9 +195,9 @@ def data_of(given: argparse.Namespace) -> Iterator[tuple[str, Array, tuple[str, 
             (f"SIFT, {n:,} x 128", lambda: descriptors(given.images, n), both),
             (f"SIFT on axes, {n:,} x 50", lambda: principal(descriptors(given.images, n), 50), both),
         ]
-    for name, make, hows in data:
+    for name, make, modes in data:
         if given.only in name:
-            yield name, make(), hows
+            yield name, make(), modes
 
 
 def compare_libraries(given: argparse.Namespace) -> None:
@@ -213,7 +216,7 @@ def compare_libraries(given: argparse.Namespace) -> None:
 
 
 def compare_one(given: argparse.Namespace) -> None:
-    """One library on one kind of data, in this process."""
+    """Measure one library on one kind of data in this process."""
     kind, library = given.one
     n = given.samples
     X = descriptors(given.images, n) if kind == "SIFT" else {"mixture": mixture, "noise": noise}[kind](n, 128)
@@ -229,7 +232,7 @@ def compare_one(given: argparse.Namespace) -> None:
 
 
 def memory_now() -> float:
-    """MB, of Linux; the peak is counted from here on."""
+    """Memory in MB (Linux only); the peak counts from now on."""
     Path("/proc/self/clear_refs").write_text("5")
     return status("VmRSS")
 
@@ -239,8 +242,8 @@ def memory_peak() -> float:
 
 
 def status(field: str) -> float:
-    told = Path("/proc/self/status").read_text().splitlines()
-    return next(int(text.split()[1]) for text in told if text.startswith(f"{field}:")) / 1024
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(int(text.split()[1]) for text in lines if text.startswith(f"{field}:")) / 1024
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -248,7 +251,7 @@ def main(arguments: list[str] | None = None) -> None:
     options.add_argument("--images", metavar="DIR")
     options.add_argument("--rounds", type=int, default=3)
     options.add_argument("--samples", type=int, default=100_000)
-    options.add_argument("--only", default="", metavar="TEXT", help="data whose name has this text")
+    options.add_argument("--only", default="", metavar="TEXT", help="only data with this text in their names")
     options.add_argument("--libraries", action="store_true")
     options.add_argument("--one", nargs=2, metavar=("DATA", "LIBRARY"), help=argparse.SUPPRESS)
     given: Any = options.parse_args(arguments)

@@ -1,12 +1,12 @@
-"""Time to the same objective: coordinate steps beside scikit-learn's best solver, and beside our own updates.
+"""Compare the time to the same objective: coordinate steps, scikit-learn's best solver, and our own updates.
 
     python -m benchmarks.objective [--data matrices/] [--repeats 3]
 
-Squared error: scikit-learn's coordinate descent runs for 200 iterations, and we until its objective is reached. mccgr
-at a fixed bandwidth: multiplicative updates run for 400 iterations, and coordinate steps until that objective is
-reached. Both from the same random starts, with the same threads; medians of the repeats. A run that ends in another
-local minimum than the peer, and so has not reached its objective after 200 iterations, is told as such, with how near
-it came. --data holds COIL20.mat and TDT2.mat; without it only what can be made here is timed.
+Squared error: scikit-learn's coordinate descent runs for 200 iterations, ours until it reaches the same objective.
+mccgr at a fixed bandwidth: multiplicative updates run for 400 iterations, coordinate steps until they reach the same
+objective. Both have the same random starts and threads; times are medians. A run may end in another local minimum and
+not reach the objective in 200 iterations: then the table says by how much it missed. --data has COIL20.mat and
+TDT2.mat; without it only random matrices are used.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from mccgr_cli.core.graph import build_graph
 from mccgr_cli.core.solver import Start, Step, solve
 from mccgr_cli.settings import GraphSettings, Settings, by_preset
 
-ENOUGH = 1e-6  # of the objective: so near counts as reached
+ENOUGH = 1e-6  # relative distance at which an objective counts as reached
 MOST = 200  # iterations of ours
 
 
@@ -40,7 +40,7 @@ class Reached(Exception):
 
 
 def time_to(target: float, X: Matrix, settings: Settings, A: Any, first: Start) -> tuple[float, int, float]:
-    """Seconds until the objective is at most ``target``, the iterations, and how far it was missed (0: not)."""
+    """Seconds and iterations until the objective is at most ``target``, and by how much it missed it (0: reached)."""
     seen: list[Step] = []
 
     def watch(step: Step) -> None:
@@ -57,7 +57,7 @@ def time_to(target: float, X: Matrix, settings: Settings, A: Any, first: Start) 
 
 
 def scikit_learn(X: Matrix, first: Start, solver: str, iterations: int) -> tuple[float, float]:
-    """Seconds, and the squared error that is reached."""
+    """Seconds, and the final squared error."""
     model = NMF(first[0].shape[1], init="custom", solver=solver, tol=0, max_iter=iterations)
     W, H = (factor.astype(X.dtype) for factor in first)
     with warnings.catch_warnings():
@@ -109,7 +109,7 @@ def main(arguments: list[str] | None = None) -> None:
     options.add_argument("--data", type=Path)
     options.add_argument("--repeats", type=int, default=3)
     given = options.parse_args(arguments)
-    # Each with its components and the number of starts: small ones, where more minima are in reach, have more.
+    # Matrix, components, number of starts. Small matrices get more, because their runs end in more different minima.
     matrices: dict[str, Callable[[], tuple[Matrix, int, int]]] = {
         "20,000 x 1,000": lambda: (planted(20_000, 1_000, 20), 20, 3)
     }

@@ -1,11 +1,11 @@
-"""A matrix of 8 GB with 1 GB of memory: what it takes, beside merely reading the file.
+"""Factorize a matrix of 8 GB with 1 GB of memory, and compare the time with reading the file.
 
     python -m benchmarks.outofcore [--folder DIR] [--samples 1000000] [--memory 1GB]
 
-Makes the file in a temporary folder in DIR, runs ``mccgr factorize --memory`` on it as a user would, and reads it, by
-rows with h5py and as bytes, before and after: from the disk, where the system is made to forget what it has read, as
-it must if the file is larger than all memory; and from the system's cache. A smaller matrix is factorized both ways and
-the factors compared. About 25 minutes.
+It makes the file in a temporary folder in DIR, runs ``mccgr factorize --memory`` on it, and reads it before and after,
+by rows with h5py and as bytes. Each is done from the disk (the cache of the system is emptied all the time, as if the
+file were larger than the memory) and from the cache. A smaller matrix is factorized in memory and from its file, and
+the factors are compared. It takes about 25 minutes.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ WAYS: dict[str, list[str]] = {
 
 
 def make(path: Path, samples: int) -> None:
-    """Groups of samples with features of their own, under noise."""
+    """Groups of samples with different features, with noise."""
     rng = np.random.default_rng(0)
     basis = rng.gamma(0.5, 1.0, (GROUPS, FEATURES))
     with h5py.File(path, "w") as file:
@@ -55,7 +55,7 @@ def make(path: Path, samples: int) -> None:
 
 
 def read_by_rows(path: Path) -> None:
-    """All rows into a buffer, as a pass does, with nothing done to them."""
+    """Read all rows into a buffer, as an iteration does, without computing."""
     with h5py.File(path, rdcc_nbytes=0) as file:
         X = file["X"]
         buffer = np.empty((32 * CHUNK_ROWS, X.shape[1]))
@@ -72,14 +72,14 @@ def read_as_bytes(path: Path) -> None:
 
 
 def read(path: Path, cold: bool) -> tuple[float, float]:
-    """How long it takes by rows, and as bytes."""
+    """Seconds to read the file by rows, and as bytes."""
     with forgetting(path) if cold else nullcontext():
         return seconds(partial(read_by_rows, path)), seconds(partial(read_as_bytes, path))
 
 
 @contextmanager
 def forgetting(path: Path) -> Iterator[None]:
-    """Meanwhile the system drops what it keeps of the file in memory, again and again."""
+    """Empty the system's cache of the file again and again in a thread."""
     done = threading.Event()
 
     def forget() -> None:
@@ -99,7 +99,7 @@ def forgetting(path: Path) -> Iterator[None]:
 
 
 def factorize(path: Path, result: Path, options: Sequence[str]) -> tuple[float, str]:
-    """The peak of the memory that the command took, in bytes, and what it said."""
+    """The peak memory of the command in bytes, and its messages."""
     command = [sys.executable, "-m", "mccgr_cli", "factorize", str(path), "--k", str(GROUPS), "--overwrite"]
     with tempfile.TemporaryFile("w+") as said:
         process = subprocess.Popen([*command, "-o", str(result), *options], stderr=said)
@@ -117,7 +117,7 @@ def factors_of(path: Path) -> dict[str, Any]:
 
 
 def gap(path: Path, result: Path, memory: str, options: Sequence[str]) -> float:
-    """Between the factors by way of memory and of the file, relative to the largest value."""
+    """The largest difference of factors in memory and from the file, relative to the largest value."""
     found = []
     for way in ([], ["--memory", memory]):
         _, said = factorize(path, result, [*options, *way])

@@ -1,4 +1,4 @@
-"""Single beside double precision: time per iteration, with the graph and without it, and the NMI on COIL-20.
+"""Compare single and double precision: time per iteration with and without a graph, and NMI on COIL-20.
 
 python -m benchmarks.precision [--data matrices/] [--seeds 3]
 """
@@ -25,7 +25,7 @@ METHODS = ("mccgr", "mcc")
 
 
 def nmi(path: Path, dtype: str, seeds: int) -> float:
-    """Of the clusters that the defaults find."""
+    """The mean NMI of the clusters found with the defaults."""
     scores = []
     for seed in range(seeds):
         matrix = load(str(path))

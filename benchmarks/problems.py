@@ -1,4 +1,4 @@
-"""What the benchmarks of speed work on: matrices that are made here, and real ones from a folder."""
+"""The matrices of the speed benchmarks: random ones, and real ones from a folder."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ from mccgr_cli.workflow import stages
 
 
 def planted(samples: int, features: int, k: int, dtype: str = "float64") -> Array:
-    """k parts, of which samples have few, under noise that multiplies."""
+    """Samples that are mixtures of few of k parts, with multiplicative noise."""
     rng = np.random.default_rng(0)
     X = rng.gamma(0.5, 1.0, (samples, k)) @ rng.gamma(0.5, 1.0, (k, features))
     X *= rng.random((samples, features)) + 0.5
     return X.astype(dtype, copy=False)
 
 
-def stored(folder: Path, name: str, how: str, dtype: str = "float64") -> Matrix:
-    return stages.prepare(load(str(folder / name)), how, dtype)
+def stored(folder: Path, name: str, normalization: str, dtype: str = "float64") -> Matrix:
+    return stages.prepare(load(str(folder / name)), normalization, dtype)
 
 
 def random_graph(samples: int, neighbors: int, seed: int = 0) -> Any:
-    """Neighbours drawn at random: the hardest case for the cache."""
+    """A graph of random neighbours, which is the hardest case for the cache."""
     rng = np.random.default_rng(seed)
     rows = np.repeat(np.arange(samples), neighbors)
     directed = sparse.csr_array((np.ones(len(rows)), (rows, rng.integers(0, samples, len(rows)))))
@@ -48,7 +48,7 @@ def start(X: Matrix, k: int, seed: int = 0) -> tuple[Array, Array]:
 
 
 def update_of(n: int, d: int, k: int, dtype: Any, method: str = "mccgr") -> Any:
-    """mccgr at work on noise, with a graph of random neighbours."""
+    """The update of mccgr for a matrix of noise and a graph of random neighbours."""
     rng = np.random.default_rng(0)
     source = MemoryBlocks(rng.random((n, d), dtype=dtype))
     W, H = rng.random((n, k)).astype(dtype), rng.random((k, d)).astype(dtype)

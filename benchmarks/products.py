@@ -1,11 +1,11 @@
-"""How long BLAS takes for the two narrow products of a pass over X, by the number of rows that it gets at once.
+"""The time of BLAS for the two narrow products of an iteration, by the number of rows at a time.
 
     python -m benchmarks.products [--samples 50000] [--features 1000] [--k 10]
 
-One thread; the best of five. ``XM`` is X (n, d) times M (d, k), ``W'X`` is W' (k, n) times X; the last line is what
-the same number of multiplications takes in a large square product, and the line before it what our compiled code
-takes, if numba is there. Where XM is fast for few rows only, BLAS has a
-path for small products that does not repack X, which is why ``mccgr_cli.blocks.products.narrow_product`` cuts it up.
+It uses one thread and prints the best of five times. ``XM`` is X (n, d) times M (d, k), ``W'X`` is W' (k, n) times X.
+"ours" is our compiled code, if numba is installed; "peak" is the same number of multiplications in a large square
+product. If XM is fast only for few rows, BLAS has a path for small products that does not repack X: this is why
+``mccgr_cli.blocks.products.narrow_product`` divides X.
 """
 
 from __future__ import annotations

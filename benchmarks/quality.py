@@ -1,8 +1,8 @@
-"""Clustering quality on COIL-20 as Cai's GNMF demo measures it: NMI of k-means on the coefficients.
+"""Clustering quality on COIL-20, measured as in Cai's GNMF demo: NMI of k-means on the coefficients.
 
     python benchmarks/quality.py COIL20.mat [--seeds 10] [--w-scale 1] [--unit-basis]
 
-Rows to unit length, k = 20, alpha = 100, 5 neighbours, k-means with 20 restarts, the default number of iterations.
+Rows have unit length; k = 20, alpha = 100, 5 neighbours, k-means with 20 restarts, default number of iterations.
 Cai's demo reports .7436 for NMF and .8760 for GNMF. --w-scale multiplies W at the start (and divides H);
 --unit-basis moves the length of each row of H into W before k-means, as Cai's code does.
 """

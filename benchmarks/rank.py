@@ -1,12 +1,12 @@
-"""How often ``mccgr rank`` finds the number of parts that were planted, as Markdown.
+"""How often ``mccgr rank`` finds the true number of parts, as a Markdown table.
 
     python -m benchmarks.rank [FILE:K ...] [--seeds 5] [--levels easy,noisy,hard] [--ks 3,5,8,12] [--jobs 1]
 
-Planted: k parts that share features, clusters of unequal size, samples that have some of other parts too, noise that
-multiplies, and features of nothing but noise. FILE:K are matrices of which K is held to be right, as COIL20.mat:20.
-Each is ranked with the defaults and --k 2-15 (or to K + 5). "at k" is the agreement (adjusted Rand index) of the
-clusters of ``mccgr factorize --k K`` with the truth: where it is low, nothing can tell how many clusters there are. Of
-what has no clusters at all (noise, permuted features of textures; and a line from one part to another) 1 (2) is right.
+Synthetic matrices have k parts that share features, clusters of unequal size, mixtures of parts, multiplicative noise,
+and features that are only noise. FILE:K are files whose true number of classes is K, for example COIL20.mat:20. Each
+matrix is ranked with the defaults and --k 2-15 (or up to K + 5). "At k" is the agreement (adjusted Rand index) of the
+clusters of ``mccgr factorize --k K`` with the truth: if it is low, the number of clusters cannot be found. For matrices
+without clusters (noise, permuted features of textures) the right answer is 1; for a line between two parts it is 2.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-import sklearn.cluster  # noqa: F401 - its threads are limited only if they are there before the limit
+import sklearn.cluster  # noqa: F401 - its threads are limited only if it is imported before
 from threadpoolctl import threadpool_limits
 
 from mccgr_cli.blocks.protocol import Array, Matrix
@@ -34,18 +34,18 @@ TEXTURES = Path(__file__).parent.parent / "sample_data" / "textures.h5"
 
 @dataclass(frozen=True)
 class Level:
-    """How hard it is."""
+    """The difficulty of a synthetic matrix."""
 
-    mixing: float  # of other parts in a sample
+    mixing: float  # share of other parts in a sample
     noise: float  # relative standard deviation
-    useless: float  # features of noise, for each that is none
+    useless: float  # features of noise for each useful feature
 
 
 LEVELS = {"easy": Level(0.25, 0.6, 0.25), "noisy": Level(0.4, 0.8, 0.5), "hard": Level(0.6, 1.0, 0.5)}
 
 
 def planted(k: int, seed: int, level: Level, samples: int = 30, features: int = 12) -> tuple[Array, Array]:
-    """So many samples and features for each of k parts: X and the part that each sample has most of."""
+    """X with ``samples`` and ``features`` for each of k parts, and the main part of each sample."""
     rng = np.random.default_rng([seed, k])
     sizes = np.maximum(samples * k * rng.dirichlet(np.full(k, 6.0)), 8).astype(int)
     labels = rng.permutation(np.repeat(np.arange(k), sizes))
@@ -74,10 +74,10 @@ def without_clusters(seed: int) -> dict[str, tuple[Array, int]]:
 def rank(X: Matrix, most: int, jobs: int) -> ranking.Ranking:
     plan = ranking.Plan(tuple(range(2, most + 1)), 20, 0.8, 0, Settings(k=1), GraphSettings())
     X = normalize(ranking.draw_samples(X, 3000, 0).astype(np.float64), RowSettings.normalize)
-    pieces = plan.pieces()
+    tasks = plan.pieces()
     with Workers(jobs) as workers:
-        outcomes = list(workers.map(ranking.perform, pieces, (X, plan), None))
-    return ranking.conclude(pieces, outcomes, X, plan)
+        results = list(workers.map(ranking.perform, tasks, (X, plan), None))
+    return ranking.conclude(tasks, results, X, plan)
 
 
 def attainable(X: Matrix, labels: Array, k: int) -> float:
@@ -88,14 +88,17 @@ def attainable(X: Matrix, labels: Array, k: int) -> float:
 
 
 def show(name: str, X: Matrix, labels: Array | None, k: int, jobs: int) -> bool:
-    """Print a row; whether the recommendation is within one of the truth."""
+    """Print a row, and return whether the recommendation differs from the truth by at most 1."""
     began = time.perf_counter()
     best = rank(X, max(15, k + 5), jobs).recommendation
     agrees = "-" if labels is None else f"{attainable(X, labels, k):.2f}"
     votes = f"{best.by_stability} | {best.by_heldout} | {best.bracket[0]}-{best.bracket[1]} | {best.by_silhouette}"
     shape = f"{X.shape[0]} x {X.shape[1]}"
-    told = f"**{best.k}**{'' if best.firm else ' (in doubt)'}"
-    print(f"| {name} | {shape} | {k} | {told} | {votes} | {agrees} | {time.perf_counter() - began:.0f} |", flush=True)
+    recommended = f"**{best.k}**{'' if best.firm else ' (in doubt)'}"
+    print(
+        f"| {name} | {shape} | {k} | {recommended} | {votes} | {agrees} | {time.perf_counter() - began:.0f} |",
+        flush=True,
+    )
     return abs(best.k - k) <= 1
 
 
@@ -124,7 +127,7 @@ def main() -> None:
         contents = load(path).contents
         show(Path(path).name, contents["X"], contents["labels"], int(k), given.jobs)
     if counts:
-        print("\n| planted | within one of it |\n|---|---|")
+        print("\n| parts | recommended k within 1 |\n|---|---|")
         for name, found in counts.items():
             print(f"| {name} | {sum(found)} of {len(found)} |")
 

@@ -1,10 +1,10 @@
-"""NMI and accuracy on a whole matrix as it is, and with some of its features replaced by uniform noise, as Markdown.
+"""NMI and accuracy on a matrix, also with some features replaced by uniform noise, as a Markdown table.
 
     python benchmarks/robustness.py COIL20.mat [--noise 0,0.1,0.3] [--draws 5]
 
-k is the number of classes. Noise is uniform between 0 and the largest value of X; every draw replaces other features
-and starts from another seed. "grnmf, Cai" has the settings of Cai's code: rows of unit length, the 5 nearest
-neighbours, 0-1 weights, alpha 100, random start. The others have the defaults but for what they say.
+k is the number of classes. Noise is uniform from 0 to the largest value of X. Every draw has another seed and replaces
+other features. "grnmf, Cai" has the settings of Cai's code: rows of unit length, 5 nearest neighbours, 0-1 weights,
+alpha 100, random start. The others have the defaults except for the named options.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from mccgr_cli.workflow import stages
 def main() -> None:
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("matrix")
-    options.add_argument("--noise", default="0", help="shares of the features")
+    options.add_argument("--noise", default="0", help="fractions of the features, separated by commas")
     options.add_argument("--draws", type=int, default=5)
     given = options.parse_args()
     contents = load(given.matrix).contents
@@ -69,8 +69,8 @@ def disturbed(X: Matrix, share: float, seed: int) -> Matrix:
 def cluster(X: Matrix, labels: list[str], k: int, way: tuple[Settings, GraphSettings, str] | None, seed: int) -> Scores:
     if way is None:
         return evaluate(labels, kmeans(normalize(X, RowSettings.normalize), k, 20, seed))
-    settings, graph, how = replace(way[0], seed=seed), way[1], way[2]
-    X = normalize(X, how)
+    settings, graph, normalization = replace(way[0], seed=seed), way[1], way[2]
+    X = normalize(X, normalization)
     factors = stages.factorize(X, settings, stages.choose_graph(X, settings, graph))
     return evaluate(labels, kmeans(factors.W, k, 20, seed))
 

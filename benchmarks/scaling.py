@@ -1,9 +1,9 @@
-"""What an iteration costs in memory, from a file and on workers: measured, and by the model of docs/SCALING.md.
+"""The time of an iteration in memory, from a file and on workers: measured, and by the model of docs/SCALING.md.
 
     python -m benchmarks.scaling [--folder DIR]
 
-First the rates of this machine: arithmetic in the products of a pass, reading a file, rows to a worker and back. Then
-the seconds of an iteration of mccgr beside what the model makes of these rates, and what it predicts for larger sizes.
+It measures the rates of this machine (products, reading a file, sending rows to a worker and back). Then it compares
+the time of an iteration of mccgr with the model based on these rates, and prints predictions for larger matrices.
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ from mccgr_cli.workflow.placement import Room
 from mccgr_cli.workflow.stages import prepare
 
 K, NEIGHBORS, BYTES = 10, 5, 8
-SEARCHED = 200_000  # samples, by an index whose time grows as n^1.5
-NODE_CORES = 32  # of the cluster that predictions are about
+SEARCHED = 200_000  # samples for the timed search, whose time grows as n^1.5
+NODE_CORES = 32  # of the cluster in the predictions
 STEPS, ROUNDS = 6, 5
 
 
@@ -57,28 +57,28 @@ class Size:
 
     @property
     def matrix_bytes(self) -> float:
-        """Of X: read once an iteration."""
+        """The bytes of X, read once per iteration."""
         return float(BYTES * self.samples * self.features)
 
     @property
     def operations(self) -> float:
-        """Of the two products with X."""
+        """The operations of the two products with X."""
         return 4.0 * self.samples * self.features * self.k
 
     @property
     def sent_bytes(self) -> float:
-        """To workers and back: W and the pull of the graph there, W back; and the degrees."""
+        """The bytes sent: W, the graph term and the degrees to the workers, W back."""
         return BYTES * self.samples * (3.0 * self.k + 1)
 
     @property
     def graph_values(self) -> float:
-        """Of W, that are fetched for the sums over neighbours: in either direction, so about twice the neighbours."""
+        """The values of W read for sums over neighbours; edges have two directions, so about twice the neighbours."""
         return 2.0 * NEIGHBORS * self.samples * self.k
 
 
 @dataclass(frozen=True)
 class Rates:
-    """Of a core, a disk and a network."""
+    """The speed of a core, a disk and a network."""
 
     operations: float  # a second, in one core
     reading: float  # bytes a second
@@ -87,7 +87,7 @@ class Rates:
     searching: float  # seconds for neighbours of SEARCHED samples, by one core
 
     def seconds(self, size: Size, cores: int, where: str) -> float:
-        """An iteration: what is read is read while the cores work; what is sent is sent before or after."""
+        """The time of an iteration: reading overlaps with computing, sending does not."""
         work = size.operations / self.operations / cores
         graph = size.graph_values / self.gathering
         if where == "file":
@@ -150,7 +150,7 @@ def rates(source: Any, path: Path, size: Size, cluster: Cluster, graph: Any) -> 
 
 @contextmanager
 def over_the_network() -> Iterator[None]:
-    """Workers of this machine as if they were on another."""
+    """Treat workers on this machine as if they were on another."""
     near = distributed.Part._is_near
     distributed.Part._is_near = lambda self: False  # type: ignore[method-assign]
     try:
@@ -160,7 +160,7 @@ def over_the_network() -> Iterator[None]:
 
 
 def measure(path: Path, size: Size, found: Rates | None) -> tuple[dict[str, float], Rates]:
-    """Seconds of an iteration, by where X is; and the rates of this machine, unless they are known."""
+    """Seconds of an iteration by the place of X, and the rates of this machine, measured unless they are given."""
     source = make(path, size)
     graph = random_graph(size.samples, NEIGHBORS)
     sources: dict[str, BlockSource] = {"memory": MemoryBlocks(source.load()), "file": FileBlocks(source)}
@@ -199,12 +199,12 @@ def main(arguments: list[str] | None = None) -> None:
         f"to workers and back {found.sending / 1e9:.1f} GB/s, graph {found.gathering / 1e9:.2f} billion values/s, "
         f"neighbours of {SEARCHED:,} samples {found.searching:.0f} s on one core\n"
     )
-    print(table(("X", "where", "ms", "of memory's", "ms by the model", "measured / model"), rows))
+    print(table(("X", "where", "ms", "/ memory", "model, ms", "measured / model"), rows))
     print("\n" + predictions(found))
 
 
 def predictions(here: Rates) -> str:
-    """For d = 1000, k = 10: nodes, of which the client is one, disks of 1 GB/s each, 10 Gbit/s between them."""
+    """Predictions for d = 1000, k = 10 on nodes (one is the client) with disks of 1 GB/s and a network of 10 Gbit/s."""
     far = replace(here, reading=1e9, sending=1.25e9)
     room = Room(np.inf, False, Settings(k=K), GraphSettings())
     rows = []
@@ -219,7 +219,7 @@ def predictions(here: Rates) -> str:
         memory = in_words(room.needed(MatrixSize(size.samples, size.features, BYTES)))
         times = (f"{cell:.2g} s" for cell in cells)
         rows.append([f"{samples:.0e}", in_words(size.matrix_bytes), nodes, *times, f"{hours:.2g} h", memory])
-    columns = ("products", "W to and fro", "graph", "iteration", "iteration, X on disk", "neighbours before", "memory")
+    columns = ("products", "sending W", "graph", "iteration", "iteration, X on disk", "neighbour search", "memory")
     return table(("samples", "X", "nodes", *columns), rows)
 
 

@@ -1,4 +1,4 @@
-"""Fits that are so small that what surrounds the arithmetic counts: 100 samples, as experiments have them.
+"""The time of small fits (100 samples, as in experiments), where the overhead matters.
 
 python -m benchmarks.small
 """

@@ -1,4 +1,4 @@
-"""Clusters by either solver, with the defaults otherwise: why the multiplicative updates are the default.
+"""Compare the clusters of both solvers with the defaults: why multiplicative updates are the default.
 
 python -m benchmarks.solvers --data matrices/ [--seeds 3]
 """
@@ -32,7 +32,7 @@ def main(arguments: list[str] | None = None) -> None:
     options.add_argument("--seeds", type=int, default=3)
     given = options.parse_args(arguments)
     if given.data is None:
-        print("needs --data")
+        print("this benchmark needs --data")
         return
     print(table(["NMI (iterations)", *WAYS], []), flush=True)
     for file in ("COIL20.mat", "TDT2.mat"):

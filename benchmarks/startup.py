@@ -1,4 +1,4 @@
-"""How long ``mccgr --help`` takes beside ``python -c "import click"``: the least of many, and their ratio.
+"""Compare the time of ``mccgr --help`` with that of ``python -c "import click"``: the best of many, and the ratio.
 
 python -m benchmarks.startup
 """

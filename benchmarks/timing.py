@@ -1,4 +1,4 @@
-"""How the benchmarks take time: in turn, warm, medians; and what the machine could do at best."""
+"""How benchmarks measure time (in turn, after a warm-up, medians), and the limits of the machine."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def seconds(action: Callable[[], Any]) -> float:
 
 
 def in_turn(actions: Mapping[str, Callable[[], float]], repeats: int) -> dict[str, float]:
-    """The median of what each action returns; by turns, so that whatever else the machine does hits all of them."""
+    """The median of the results of each action. They run in turn, so that other load affects all of them."""
     taken: dict[str, list[float]] = {name: [] for name in actions}
     for _ in range(repeats):
         for name, action in actions.items():
@@ -35,7 +35,7 @@ def in_turn(actions: Mapping[str, Callable[[], float]], repeats: int) -> dict[st
 
 def per_step(update: Update) -> float:
     with threads_for_blocks():
-        for _ in range(2):  # untimed: threads of BLAS that have just worked spin for a while
+        for _ in range(2):  # not timed: threads of BLAS that have just worked spin for a while
             update.step()
         return seconds(lambda: [update.step() for _ in range(20)]) / 20
 
@@ -45,14 +45,14 @@ def threads() -> int:
 
 
 def peak_flops(dtype: Any, size: int = 3000) -> float:
-    """Of a large square product, with all threads: operations a second."""
+    """Operations per second of a large square product with all threads."""
     A = np.random.default_rng(0).random((size, size)).astype(dtype)
     A @ A
     return float(2 * size**3 / min(seconds(lambda: A @ A) for _ in range(5)))
 
 
 def bandwidth(bytes_: int = 400 << 20) -> float:
-    """Of reading memory with all threads: bytes a second."""
+    """Bytes per second that all threads read from memory."""
     numbers = np.ones(bytes_ // 8)
     parts = np.array_split(numbers, threads())
     with ThreadPoolExecutor(threads()) as pool:
@@ -60,7 +60,7 @@ def bandwidth(bytes_: int = 400 << 20) -> float:
 
 
 def roofline(samples: int, features: int, k: int, dtype: Any) -> float:
-    """The least time for a pass over a dense X with its two products: by arithmetic or by memory, whichever is more."""
+    """The least possible time of an iteration on dense X: the larger of arithmetic (two products) and reading X."""
     arithmetic = 4 * samples * features * k / peak_flops(dtype)
     return max(arithmetic, float(samples * features * np.dtype(dtype).itemsize) / bandwidth())
 
@@ -72,7 +72,7 @@ def machine() -> str:
 
 
 def table(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
-    """Markdown."""
+    """A Markdown table."""
     return "\n".join([line(columns), "|---" * len(columns) + "|", *map(line, rows)])
 
 

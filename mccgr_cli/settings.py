@@ -43,6 +43,35 @@ SCORES = ("accuracy", "nmi", "ari", "purity")
 HISTORY = ("objective", "data", "graph", "sigma", "seconds")  # recorded in every iteration
 SILENCED = 0.01  # a feature with a smaller weight counts as silenced
 
+
+@dataclass(frozen=True)
+class RankCriterion:
+    """One criterion of ``mccgr rank``."""
+
+    name: str  # of its column in a ranks file
+    heading: str  # of its column in a table
+    panel: str  # of the figure that shows it
+    label: str  # in this panel
+    has_error: bool = False  # whether the column NAME_error has its standard errors
+
+    def headings(self) -> dict[str, str]:
+        """The headings of its columns, by the names of the columns."""
+        return {self.name: self.heading, **({f"{self.name}_error": "±"} if self.has_error else {})}
+
+
+RANK_CRITERIA = (
+    RankCriterion("reproducibility", "least cluster", "reproducible", "least cluster", has_error=True),
+    RankCriterion("agreement", "agreement", "reproducible", "agreement (ARI)"),
+    RankCriterion("cophenetic", "cophenetic", "consensus", "cophenetic correlation"),
+    RankCriterion("dispersion", "dispersion", "consensus", "dispersion"),
+    RankCriterion("heldout", "held-out error", "held-out error", "of hidden entries", has_error=True),
+    RankCriterion("silhouette", "silhouette", "silhouette", "silhouette"),
+)
+# The columns of a ranks file with their headings: the number of components, its distinct runs, then the criteria.
+RANK_HEADINGS = {"k": "k", "runs": "runs"}
+RANK_HEADINGS |= {name: text for criterion in RANK_CRITERIA for name, text in criterion.headings().items()}
+
+
 # Headings of help, manual pages and docs/COMMANDS.md, in this order.
 BASIC, IMAGES, METHOD, GRAPH, SOLVER = "Basic options", "Images", "Method", "Neighbour graph", "Solver"
 CLUSTERS, RESOURCES, OUTPUT = "Clusters", "Resources", "Output"

@@ -1,13 +1,13 @@
-"""Make textures.h5 and textures_noisy.h5 out of the images in textures/.
+"""Make textures.h5 and textures_noisy.h5 from the images in textures/.
 
-textures.h5 counts how often each local binary pattern occurs in each image; textures_noisy.h5 has 24 further
-features that are nothing but uniform noise.
+textures.h5 counts how often each local binary pattern occurs in each image. textures_noisy.h5 has 24 more features
+that are only uniform noise.
 
 Run it as ``python sample_data/make_textures.py`` with mccgr installed.
 
-A local binary pattern (Ojala et al. 2002) says which of the eight pixels around a pixel are at least as bright
-as it is. Patterns that change between dark and bright at most twice around the circle are counted one by one,
-all others together: 59 counts for circles of one pixel's radius and 59 for two, for each image.
+A local binary pattern (Ojala et al. 2002) says which of the eight pixels around a pixel are at least as bright as it.
+Patterns with at most two changes between dark and bright around the circle have a count each, all others share one.
+So an image has 59 counts for circles of radius 1 and 59 for radius 2.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def main() -> None:
     codes = uniform_codes()
     paths = sorted((HERE / "textures").glob("*/*.png"))
     images = [np.asarray(Image.open(path).convert("L")) for path in paths]
-    counts = np.array([[pattern_counts(p, radius, codes) for radius in RADII] for p in images])
+    counts = np.array([[pattern_counts(image, radius, codes) for radius in RADII] for image in images])
     X = counts.reshape(len(paths), -1).astype(np.uint16)
     label_names, labels = np.unique([path.parent.name for path in paths], return_inverse=True)
     names = {

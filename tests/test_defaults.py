@@ -1,4 +1,4 @@
-"""What the defaults promise: no units, no noise, and the parts of the graph to begin with."""
+"""The defaults do not depend on units, ignore noisy features, and start from the parts of the graph."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from mccgr_cli.core.methods.correntropy import FAIR_STEPS, Correntropy, scale_th
 from mccgr_cli.core.metrics import evaluate
 from mccgr_cli.core.starts import graph_start
 from mccgr_cli.settings import GRAPH_FEATURES, GraphSettings, Settings, by_preset
-from mccgr_cli.workflow import stages
+from mccgr_cli.workflow import factorization, stages
 
 
 def factors_of(X, **given):
@@ -55,7 +55,7 @@ def test_restarts_have_the_same_alpha_whatever_their_starts():
         assert factors_of(X, init="random", iterations=5, seed=seed, restarts=4).alpha == one.alpha
 
 
-def test_more_components_are_told_apart_on_more_axes():
+def test_more_components_use_more_axes():
     X = np.random.default_rng(0).random((150, 120))
     settings = Settings(k=20, method="grnmf")
     by_itself, few, many = (stages.choose_graph(X, settings, GraphSettings(axes=axes)) for axes in (None, 50, 80))
@@ -135,7 +135,7 @@ def test_noise_is_weighed_down_and_does_not_choose_the_neighbours():
 
 
 @pytest.mark.parametrize("make", [np.asarray, sparse.csr_array], ids=["dense", "sparse"])
-def test_what_parts_explain_of_a_feature_is_its_adjusted_r2(make):
+def test_the_explained_share_of_a_feature_is_its_adjusted_r2(make):
     X, labels = planted(n=90)
     X[:, 0] = 2.0  # no variance to explain
     noisy = np.hstack([X, np.random.default_rng(0).random((90, 20))])
@@ -148,13 +148,13 @@ def test_what_parts_explain_of_a_feature_is_its_adjusted_r2(make):
     assert shares[X.shape[1] :].mean() < 0.05 < 0.5 < shares[1 : X.shape[1]].mean()
 
 
-def test_what_does_not_differ_between_parts_hardly_counts_and_the_rest_nearly_alike():
+def test_features_that_differ_between_parts_have_nearly_equal_weights_and_others_none():
     X, labels = planted(n=90)
     d = X.shape[1]
     noisy = np.hstack([X, 5 * X.max() * np.random.default_rng(0).random((90, 20))])
-    counts = stages.judge_features(noisy, np.unique(labels, return_inverse=True)[1])
+    counts = factorization.weights_by_parts(noisy, np.unique(labels, return_inverse=True)[1])
     assert counts[d:].mean() < 0.3 < 0.8 < counts[:d].min()
-    np.testing.assert_array_equal(stages.judge_features(np.ones((6, 4)), np.arange(6) % 2), 1)
+    np.testing.assert_array_equal(factorization.weights_by_parts(np.ones((6, 4)), np.arange(6) % 2), 1)
 
 
 @pytest.mark.parametrize("make", [np.asarray, sparse.csr_array], ids=["dense", "sparse"])
@@ -172,7 +172,7 @@ def test_noise_much_larger_than_what_matters_does_not_matter(make):
 
 
 def test_rare_features_are_not_kept_at_the_price_of_those_that_matter():
-    """Words that tell topics apart are frequent, so that their errors are the largest."""
+    """Words that separate topics are frequent, so their errors are the largest."""
     rng = np.random.default_rng(0)
     topics = np.repeat(np.eye(3), 8, axis=1)
     truth = np.arange(120) % 3

@@ -1,4 +1,4 @@
-"""Before a long run computes, it says what it takes, or refuses what cannot fit into memory or onto the disk."""
+"""A long run first prints its time and memory, or refuses what does not fit into memory or onto the disk."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def always(monkeypatch):
         ("--memory", "10MB"),
     ],
 )
-def test_a_long_run_says_what_it_takes(mccgr, tmp_path, always, options):
+def test_a_long_run_prints_time_and_memory(mccgr, tmp_path, always, options):
     np.save(tmp_path / "X.npy", planted(600, 30)[0])
     outcome = mccgr("factorize", tmp_path / "X.npy", "--k", 3, "--iterations", 7, "-o", tmp_path / "F.h5", *options)
     assert outcome.status == 0
@@ -59,7 +59,7 @@ def test_the_smallest_matrices_have_an_estimate_too(mccgr, tmp_path, always, sha
     assert mccgr("factorize", tmp_path / "X.npy", "--k", 1, "-o", tmp_path / "F.h5").status == 0
 
 
-def test_rows_that_nothing_can_be_told_from_are_no_fault(mccgr, tmp_path, always, monkeypatch):
+def test_sampled_rows_of_zeros_are_no_error(mccgr, tmp_path, always, monkeypatch):
     monkeypatch.setattr(estimate, "SAMPLE_BYTES", 24 * 8 * 30)
     X, _ = planted()
     X[:30] = 0
@@ -121,7 +121,7 @@ def test_a_matrix_that_cannot_stay_in_its_file_must_fit_with_the_rest():
     room(2e9).check_whole(size, "X.npy")
     with pytest.raises(MccgrError, match=r"850 MB of free memory: X.npy takes 800 MB and the rest .*as HDF5 by rows"):
         room(8.5e8).check_whole(size, "X.npy")
-    room(8.5e8, given=True).check_whole(size, "X.npy")  # who gives a limit is told, and gets it done
+    room(8.5e8, given=True).check_whole(size, "X.npy")  # a limit given by the user is only a warning
 
 
 def test_checkpoints_are_counted():

@@ -1,4 +1,4 @@
-"""Experiments: the same draws and starts for all, whatever the processes, the interruptions and the order."""
+"""Experiments: all methods have the same draws and starts, for any number of processes and after interruptions."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ from mccgr_cli.files.journal import Journal, checksum
 from mccgr_cli.settings import BASELINES, METHODS
 from mccgr_cli.workflow import experiment
 from mccgr_cli.workflow.comparison import compare, variant_names
-from mccgr_cli.workflow.experiment import Trial, draw
+from mccgr_cli.workflow.experiment import Trial, draw_classes
 
 UNTIMED = [name for name in RESULTS if name != "seconds"]
 
 
 @pytest.fixture
 def classes(tmp_path):
-    """Samples of six classes, of which three look alike."""
+    """Samples of six classes; three of them are similar."""
     X, labels = planted(n=120)
     labels = labels + 3 * (np.arange(120) % 2)
     path = tmp_path / "X.h5"
@@ -104,12 +104,12 @@ def test_the_start_does_not_depend_on_the_weight_of_the_graph(mccgr, classes, tm
     assert len(starts) == 1
 
 
-def test_draws_are_of_so_many_classes_and_differ():
+def test_draws_have_k_classes_and_differ():
     labels = np.arange(60) % 6
-    samples = [frozenset(draw(labels, Trial("none", 2, run), 0)[0].tolist()) for run in range(20)]
+    samples = [frozenset(draw_classes(labels, Trial("none", 2, run), 0)[0].tolist()) for run in range(20)]
     assert all(len({labels[i] for i in chosen}) == 2 and len(chosen) == 20 for chosen in samples)
     assert len(set(samples)) > 5
-    assert draw(labels, Trial("l2", 2, 3), 0)[0].tolist() == sorted(samples[3])  # whatever the normalization
+    assert draw_classes(labels, Trial("l2", 2, 3), 0)[0].tolist() == sorted(samples[3])  # whatever the normalization
 
 
 def test_sweeps_concern_only_the_methods_that_have_the_option(mccgr, classes, tmp_path):
@@ -185,7 +185,7 @@ def test_a_run_that_replaces_its_output_goes_on_too(mccgr, interrupted, classes,
     assert "continuing after 2 of 4 trials" in mccgr(*options).stderr
 
 
-def test_what_is_damaged_is_done_again(mccgr, interrupted, classes, tmp_path):
+def test_damaged_trials_are_repeated(mccgr, interrupted, classes, tmp_path):
     options, part = ("experiment", classes, *FOUR_TRIALS, "-o", tmp_path / "r.h5"), tmp_path / "r.h5.part"
     interrupted(*options)
     lines = part.read_text().splitlines()
@@ -225,7 +225,7 @@ def test_a_folder_in_the_place_of_the_journal_is_refused(refused, classes, tmp_p
     assert "not a regular file" in refused("experiment", classes, *FOUR_TRIALS, "-o", tmp_path / "r.h5")
 
 
-def test_a_full_disk_is_told_in_one_line(classes, tmp_path):
+def test_a_full_disk_is_reported_in_one_line(classes, tmp_path):
     resource = pytest.importorskip("resource")
     arguments = map(str, ("experiment", classes, *FOUR_TRIALS, "-q", "-o", tmp_path / "r.h5"))
     command = [sys.executable, "-m", "mccgr_cli", *arguments]
@@ -253,7 +253,7 @@ def test_an_interrupted_experiment_says_how_to_go_on(classes, tmp_path, number):
     assert "Traceback" not in said
 
 
-def test_what_another_experiment_left_is_not_taken_up(mccgr, refused, classes, tmp_path):
+def test_the_journal_of_another_experiment_is_not_used(mccgr, refused, classes, tmp_path):
     part = tmp_path / "r.h5.part"
     Journal(part, "another").close()
     arguments = ("experiment", classes, "--methods", "l2", "--runs", 1, "--jobs", 0, "-o", tmp_path / "r.h5")
@@ -290,7 +290,7 @@ def test_a_journal_drops_what_is_cut_short(tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "status", "expected"),
     [
-        (("--k", "7"), 2, "7 classes are to be drawn of 6"),
+        (("--k", "7"), 2, "cannot draw 7 classes of 6"),
         (("--k", "2", "--methods", "l2,nmf"), 2, "'nmf'"),
         (("--k", "3-2"), 2, "goes down"),
         (("--k", "2", "--alpha", "1,x"), 2, "'x'"),
@@ -356,18 +356,18 @@ def test_others_are_tested_against_a_method_that_is_there(mccgr, refused, result
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, 1.5, -0.5])
-def test_scores_that_are_none_are_refused(refused, results, value):
+def test_impossible_scores_are_refused(refused, results, value):
     path, _ = results
     with h5py.File(path, "r+") as file:
         file["accuracy"][3] = value
     assert "values that are not from 0 to 1 in /accuracy" in refused("table", path)
 
 
-def test_a_run_that_is_there_twice_is_refused(refused, results):
+def test_a_run_that_occurs_twice_is_refused(refused, results):
     path, _ = results
     with h5py.File(path, "r+") as file:
         file["run"][:] = 0
-    assert "there twice" in refused("table", path)
+    assert "has run 0 of mccgr for k=2 twice" in refused("table", path)
 
 
 def test_every_format_marks_the_best(mccgr, results):
@@ -398,7 +398,7 @@ def test_swept_values_become_columns(mccgr, classes, tmp_path):
 
 
 @pytest.mark.parametrize("name", ["a list", "null", "short", "text", "out of bounds"])
-def test_results_in_a_journal_that_are_none_are_made_again(mccgr, classes, tmp_path, name):
+def test_impossible_results_in_a_journal_are_repeated(mccgr, classes, tmp_path, name):
     options = ("experiment", classes, *FOUR_TRIALS, "-o", tmp_path / "r.h5")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Journal, "remove", Journal.close)

@@ -1,4 +1,4 @@
-"""``mccgr extract``: from folders of images to a matrix, whatever is in them."""
+"""``mccgr extract``: from folders of images and other files to a matrix."""
 
 from __future__ import annotations
 
@@ -151,7 +151,7 @@ def test_the_pipe_from_images_to_scores(mccgr, folder, tmp_path):
 
 
 @pytest.mark.slow
-def test_the_sample_images_are_told_apart(mccgr, tmp_path):
+def test_the_sample_images_are_clustered_by_texture(mccgr, tmp_path):
     """What the README shows: at least 95 of 100 images in the cluster of their texture."""
     X = tmp_path / "X.h5"
     assert mccgr("extract", SAMPLES / "textures", "--step", 4, "--radii", "4,8", "-o", X).status == 0
@@ -204,7 +204,7 @@ def test_one_new_image_is_placed_by_its_largest_coefficient(mccgr, folder, tmp_p
         assert file["H"].shape == factors["H"].shape
 
 
-def test_words_of_another_codebook_are_not_taken_for_these(mccgr, refused, folder, tmp_path):
+def test_words_of_different_codebooks_are_not_confused(mccgr, refused, folder, tmp_path):
     mccgr("extract", folder, *QUICK, "-o", tmp_path / "X.h5")
     mccgr("extract", folder, *QUICK, "--seed", 1, "-o", tmp_path / "Y.h5")
     mccgr("factorize", tmp_path / "X.h5", "--k", 2, "-o", tmp_path / "F.h5")
@@ -216,7 +216,7 @@ def test_words_of_another_codebook_are_not_taken_for_these(mccgr, refused, folde
     ("name", "value"),
     [("step", 0), ("step", 2.5), ("radii", [0]), ("detector", "xx"), ("soft_width", float("nan")), ("max_size", -1)],
 )
-def test_a_codebook_that_somebody_made_up(refused, mccgr, folder, tmp_path, name, value):
+def test_an_invented_codebook_is_refused(refused, mccgr, folder, tmp_path, name, value):
     mccgr("extract", folder, *QUICK, "-o", tmp_path / "B.h5")
     with h5py.File(tmp_path / "B.h5", "a") as file:
         file.attrs[name] = value
@@ -336,7 +336,7 @@ def test_images_without_keypoints_are_skipped(mccgr, folder, tmp_path):
     assert "skipped fine/flat.png: no keypoints in its 40 x 40 pixels" in outcome.stderr
 
 
-def test_a_category_of_which_nothing_is_left_is_named(mccgr, folder, tmp_path):
+def test_a_category_without_usable_images_is_named(mccgr, folder, tmp_path):
     for path in (folder / "fine").iterdir():
         path.write_text("no image")
     outcome = mccgr("extract", folder, *QUICK, "-o", tmp_path / "X.h5")
@@ -355,7 +355,7 @@ def test_no_image_is_written_over(refused, folder, tmp_path):
     assert one.read_bytes() == content
 
 
-def test_without_a_standard_output_the_file_is_written_all_the_same(folder):
+def test_the_file_is_written_also_without_standard_output(folder):
     command = f"{sys.executable} -m mccgr_cli extract {folder} --words 6 --jobs 0 >&-"
     done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
@@ -384,7 +384,7 @@ def test_nothing_to_work_on(refused, folder, tmp_path):
     empty.mkdir()
     assert "no image in it" in refused("extract", empty)
     assert "no such file" in refused("extract", tmp_path / "nowhere")
-    assert "a list of no images" in refused("extract", "-", "-o", tmp_path / "X.h5", stdin=b"")
+    assert "names no images" in refused("extract", "-", "-o", tmp_path / "X.h5", stdin=b"")
     for path in folder.glob("*/*"):
         path.write_text("no image")
     message = refused("extract", folder, "-q", "--jobs", 0)
@@ -429,17 +429,17 @@ def test_bad_options(refused, folder, option, value, part):
 
 
 def test_an_image_that_crashes_its_decoder_is_skipped(folder, tmp_path):
-    """In a real process: the plugin stands for a fault in a decoder's native code."""
+    """In a real process: the script simulates a crash in the native code of a decoder."""
     (folder / "fine" / "evil.png").write_bytes(b"\x89PNG\r\n\x1a\nevil")
     code = (
         "import os, signal, sys\n"
-        "from mccgr_cli.images import decode as decoding\n"
-        "whole = decoding.decode_stream\n"
-        "def decode_stream(file, limits):\n"
+        "from PIL import Image\n"
+        "whole = Image.open\n"
+        "def crashing(file, formats):\n"
         "    if b'evil' in file.read(): os.kill(os.getpid(), signal.SIGSEGV)\n"
         "    file.seek(0)\n"
-        "    return whole(file, limits)\n"
-        "decoding.decode_stream = decode_stream\n"
+        "    return whole(file, formats=formats)\n"
+        "Image.open = crashing\n"
         "if __name__ == '__main__':\n"
         "    from mccgr_cli.cli import main\n"
         "    main(sys.argv[1:], prog_name='mccgr')\n"
@@ -486,7 +486,7 @@ def test_interrupted_runs_leave_nothing(tmp_path, number, delay):
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-def test_a_signal_that_comes_too_late_comes_to_nothing(tmp_path, number):
+def test_a_late_signal_is_ignored(tmp_path, number):
     before = signal.getsignal(number)
     write_files({tmp_path / "a": b"a", tmp_path / "b": b"b"}, False, lambda: os.kill(os.getpid(), number))
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a", "b"]
@@ -541,7 +541,7 @@ def test_soft_words_share_a_descriptor_by_distance():
     np.testing.assert_allclose(counts, expected / expected.sum(), rtol=1e-4)
 
 
-def test_words_that_are_the_descriptors_themselves_have_a_width_all_the_same():
+def test_words_equal_to_the_descriptors_have_a_positive_width():
     words = np.random.default_rng(0).random((300, 128), dtype=np.float32)
     words /= np.linalg.norm(words, axis=1, keepdims=True)
     assert typical_distance(words, words) > 0
@@ -559,7 +559,7 @@ def test_planted_words_are_learnt():
     assert gaps.max() < 0.01
 
 
-def test_the_sample_is_drawn_from_all_blocks_alike():
+def test_the_sample_is_drawn_uniformly_from_all_blocks():
     blocks = [np.full((100, 128), i, np.float32) for i in range(4)]
     drawn = [draw(iter(blocks), 40, np.random.default_rng(seed)) for seed in range(50)]
     assert all(len(some) == 40 for some in drawn)

@@ -1,4 +1,4 @@
-"""Finding images, and decoding whatever an image may be; what is not one gets a clear reason."""
+"""Find and decode images of all kinds; files that are not images get a clear reason."""
 
 from __future__ import annotations
 
@@ -15,20 +15,19 @@ from grain import grainy, make_folder, save
 from PIL import Image, ImageOps
 
 from mccgr_cli.errors import DataError
-from mccgr_cli.images.decode import Limits, Unusable, decode
+from mccgr_cli.images.decode import Unusable, decode
 from mccgr_cli.images.find import find, from_list
 
-LIMITS = Limits(max_size=500, max_pixels=1_000_000)
 GREY = grainy(3.0, 0)
 
 
-def decoded(path, limits=LIMITS):
-    return decode(str(path), limits)
+def decoded(path, max_size=500, max_pixels=10**6):
+    return decode(str(path), max_size, max_pixels)
 
 
-def refused(path, limits=LIMITS):
+def refused(path, max_size=500, max_pixels=10**6):
     with pytest.raises(Unusable) as caught:
-        decode(str(path), limits)
+        decode(str(path), max_size, max_pixels)
     return str(caught.value)
 
 
@@ -99,22 +98,22 @@ def test_cmyk_is_converted(tmp_path):
 
 @pytest.mark.parametrize("suffix", ["jpg", "png", "tif", "webp"])
 @pytest.mark.parametrize("orientation", range(10))
-def test_images_stand_as_their_exif_says(tmp_path, orientation, suffix):
+def test_images_are_turned_as_their_exif_says(tmp_path, orientation, suffix):
     exif = Image.Exif()
     exif[0x0112] = orientation
     options = {"jpg": {"quality": 95}, "webp": {"lossless": True}}.get(suffix, {})
     path = save(tmp_path / f"a.{suffix}", GREY, exif=exif, **options)
     with Image.open(save(tmp_path / "by_pillow.png", GREY, exif=exif)) as image:
-        standing = np.asarray(ImageOps.exif_transpose(image).convert("L"), dtype=np.float32)
-    assert np.abs(decoded(path).grey - standing).mean() < 2
-    if suffix != "tif":  # which Pillow turns without a word
+        upright = np.asarray(ImageOps.exif_transpose(image).convert("L"), dtype=np.float32)
+    assert np.abs(decoded(path).grey - upright).mean() < 2
+    if suffix != "tif":  # Pillow turns TIFF itself, without a remark
         assert decoded(path).remarks == (("turned as EXIF says",) if 2 <= orientation <= 8 else ())
-    small = decoded(path, Limits(max_size=32, max_pixels=10**6)).grey
-    assert small.shape == ((32, 24) if standing.shape == (64, 48) else (24, 32))
+    small = decoded(path, max_size=32).grey
+    assert small.shape == ((32, 24) if upright.shape == (64, 48) else (24, 32))
 
 
 @pytest.mark.parametrize("suffix", ["gif", "png", "webp", "tif"])
-def test_of_several_frames_the_first_is_used(tmp_path, suffix):
+def test_the_first_of_several_frames_is_used(tmp_path, suffix):
     frames = [Image.fromarray(grainy(3.0, seed)) for seed in range(3)]
     options = {"webp": {"lossless": True}}.get(suffix, {})
     frames[0].save(tmp_path / f"a.{suffix}", save_all=True, append_images=frames[1:], **options)
@@ -135,11 +134,11 @@ def test_damaged_exif_does_not_matter(tmp_path):
 def test_large_images_are_scaled_down(tmp_path, suffix):
     big = np.kron(grainy(3.0, 0, (60, 90)), np.ones((10, 10), np.uint8))
     path = save(tmp_path / f"a.{suffix}", big)
-    small = decoded(path, Limits(max_size=90, max_pixels=10**6))
+    small = decoded(path, max_size=90)
     assert small.grey.shape == (60, 90)
     assert np.abs(small.grey - grainy(3.0, 0, (60, 90))).mean() < 6
     assert small.remarks == ("scaled down to --max-size",)
-    assert decoded(path, Limits(max_size=0, max_pixels=10**6)).grey.shape == (600, 900)
+    assert decoded(path, max_size=0).grey.shape == (600, 900)
 
 
 @pytest.mark.parametrize("mode", ["RGB", "RGBA", "P", "L", "1", "I;16", "F", "CMYK"])
@@ -150,7 +149,7 @@ def test_large_images_of_any_kind_are_scaled_down(tmp_path, mode):
     else:
         image = Image.fromarray(big).convert("RGB" if mode in ("CMYK", "RGBA") else "L").convert(mode)
     image.save(tmp_path / "a.tif")
-    small = decoded(tmp_path / "a.tif", Limits(max_size=90, max_pixels=10**6)).grey
+    small = decoded(tmp_path / "a.tif", max_size=90).grey
     assert small.shape == (60, 90)
     assert np.abs(small - grainy(3.0, 0, (60, 90))).mean() < (20 if mode == "1" else 6)
 
@@ -162,7 +161,7 @@ def test_a_thin_image_keeps_a_pixel(tmp_path, suffix):
 
 
 def bomb(width, height):
-    """A PNG of so many pixels in a few kilobytes."""
+    """A PNG with a huge number of pixels in a few kilobytes."""
 
     def chunk(kind, data):
         return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
@@ -180,7 +179,7 @@ def test_a_bomb_is_refused_before_it_is_decoded(tmp_path, monkeypatch):
     assert path.stat().st_size < 500_000
     monkeypatch.setattr(Image.Image, "draft", None)  # what decoding would call
     monkeypatch.setattr("PIL.ImageFile.ImageFile.load", None)
-    assert refused(path, Limits(500, 100_000_000)) == "30000 x 30000 pixels are more than --max-pixels 100000000"
+    assert refused(path, max_pixels=100_000_000) == "30000 x 30000 pixels are more than --max-pixels 100000000"
 
 
 # What is no image
@@ -236,7 +235,7 @@ def as_another_user(action):
         os.seteuid(0)
 
 
-def test_files_without_leave_to_read(tmp_path):
+def test_files_without_permission_to_read(tmp_path):
     path = save(tmp_path / "a.png", GREY)
     path.chmod(0)
     assert "permission denied" in as_another_user(lambda: refused(path))
@@ -420,7 +419,7 @@ def test_a_list_between_zero_bytes_may_hold_any_name():
 
 
 def test_an_empty_list():
-    with pytest.raises(DataError, match="a list of no images"):
+    with pytest.raises(DataError, match="names no images"):
         from_list(b"\n \n")
 
 

@@ -1,4 +1,4 @@
-"""mccgr rank: what is planted is found, and neither copies of runs nor entries that the fit has seen are evidence."""
+"""mccgr rank finds the planted k, and ignores copies of runs; the fit never sees hidden entries."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ def few_masks(monkeypatch):
 
 def ranked(X, ks, runs=4, **more):
     plan = ranking.Plan(tuple(ks), runs, more.pop("share", 0.8), 0, Settings(k=1, **more), GraphSettings())
-    pieces = plan.pieces()
-    return ranking.conclude(pieces, [ranking.perform(piece, X, plan) for piece in pieces], X, plan)
+    tasks = plan.pieces()
+    return ranking.conclude(tasks, [ranking.perform(task, X, plan) for task in tasks], X, plan)
 
 
 def criteria_columns(stable, errors, silhouettes=None):
@@ -94,14 +94,14 @@ def test_more_components_than_predict_are_not_recommended_however_stable():
     assert found.k == 3
 
 
-def test_what_is_stable_but_predicts_nothing_is_no_structure():
+def test_stable_clusters_that_predict_nothing_are_no_structure():
     found = recommend(criteria_columns([1.0, 1.0], [1, 1.2, 1.4]), (2, 3))
     assert found.k == 1
     assert not found.firm
-    assert "3 clusters come out alike" in found.reasons
+    assert "3 clusters are found again" in found.reasons
 
 
-def test_of_equally_stable_numbers_the_largest_is_taken():
+def test_the_largest_of_equally_stable_k_is_recommended():
     assert recommend(criteria_columns([1.0, 1.0, 0.4], [1, 0.3, 0.1, 0.1]), (2, 3, 4)).k == 3
 
 
@@ -145,12 +145,12 @@ def test_cophenetic_correlation_is_that_of_scipy():
 
 
 def test_one_cluster_that_falls_apart_in_many_is_noticed():
-    """Agreement hardly falls when 1 cluster of 10 is cut in two at random; the least cluster tells it."""
+    """Agreement hardly falls when 1 cluster of 10 is cut in two at random; the least cluster shows it."""
     rng = np.random.default_rng(0)
     labels = np.repeat(np.arange(10), 20)
     cut = np.array([np.where((labels == 0) & (rng.random(200) < 0.5), 10, labels) for _ in range(6)])
     value, error = stability.reproducibility(cut, 11)
-    assert stability.agreement(stability.tables(cut, 11)) > 0.9
+    assert stability.agreement(stability.contingency_tables(cut, 11)) > 0.9
     assert value < 0.5
     assert 0 < error < 0.1
     assert stability.reproducibility(np.array([labels, labels, labels]), 10) == (1.0, 0.0)
@@ -182,12 +182,12 @@ def test_the_same_outcome_from_other_starts_is_evidence():
     assert found.columns["reproducibility"][1] == 1
 
 
-def test_copies_are_known_in_whatever_order_their_components_are():
+def test_copies_are_recognized_in_any_order_of_components():
     W, rows = np.random.default_rng(0).random((20, 4)), np.arange(20)
-    starts = [(rows, stability.trace(one, rows)) for one in (W, W[:, ::-1], W + 1e-4, 1 - W)]
-    assert stability.distinct(starts) == [0, 3]
+    starts = [(rows, stability.signature(one, rows)) for one in (W, W[:, ::-1], W + 1e-4, 1 - W)]
+    assert stability.distinct_runs(starts) == [0, 3]
     others = np.arange(1, 21)
-    assert stability.distinct([starts[0], (others, stability.trace(W, others))]) == [0, 1]
+    assert stability.distinct_runs([starts[0], (others, stability.signature(W, others))]) == [0, 1]
 
 
 # Hidden entries
@@ -198,7 +198,7 @@ def test_the_fit_never_sees_what_is_hidden():
     hidden = heldout.hide(X.shape, np.random.default_rng(0))
     other = X.copy()
     other[hidden] = np.random.default_rng(1).random(len(hidden[0])) * 100
-    for one, two in zip(heldout.blanked(X, hidden), heldout.blanked(other, hidden), strict=True):
+    for one, two in zip(heldout.imputed(X, hidden), heldout.imputed(other, hidden), strict=True):
         np.testing.assert_array_equal(one, two)
     rho = np.ones(X.shape[1])
     one, two = (heldout.predict(data, hidden, 3, rho, np.random.default_rng(2)) for data in (X, other))
@@ -227,7 +227,7 @@ def test_an_exact_product_is_predicted_exactly():
 
 def test_a_large_sparse_matrix_stays_sparse_but_for_a_part():
     X = sparse.random_array((3000, 50_000), density=1e-4, format="csr", rng=np.random.default_rng(0))
-    part = heldout.part_of(X, np.random.default_rng(0))
+    part = heldout.dense_part(X, np.random.default_rng(0))
     assert part.shape == (heldout.MOST_ROWS, heldout.MOST_FEATURES)
 
 
@@ -249,14 +249,14 @@ def test_every_format_says_the_same():
     found = ranked(X, (2, 3, 4), runs=3)
     runs = {style: f"{form(found)}\n" for style, form in FORMATS.items()}
     assert runs["k"] == "3\n"
-    told = json.loads(runs["json"])
-    assert told["recommended"] == 3
-    assert [row["k"] for row in told["criteria"]] == [1, 2, 3, 4]
-    assert told["criteria"][0]["reproducibility"] is None
+    found = json.loads(runs["json"])
+    assert found["recommended"] == 3
+    assert [row["k"] for row in found["criteria"]] == [1, 2, 3, 4]
+    assert found["criteria"][0]["reproducibility"] is None
     rows = list(csv.DictReader(io.StringIO(runs["csv"])))
     assert [row["k"] for row in rows if row["recommended"] == "1"] == ["3"]
     assert "3 *" in runs["table"]
-    assert f"k = 3: {told['reasons']}\n" in runs["table"]
+    assert f"k = 3: {found['reasons']}\n" in runs["table"]
 
 
 def test_ranks_are_kept_shown_and_drawn(mccgr, X_file, tmp_path):
@@ -266,8 +266,8 @@ def test_ranks_are_kept_shown_and_drawn(mccgr, X_file, tmp_path):
     contents = load(str(out), kinds=("ranks",)).contents
     assert contents.attributes["recommended"] == 3
     assert contents.attributes["reasons"] in outcome.stdout
-    told = mccgr("info", out).stdout
-    assert "(recommended)" in told
+    found = mccgr("info", out).stdout
+    assert "(recommended)" in found
     for name in ("one.svg", "two.svg"):
         assert mccgr("plot", out, "-o", tmp_path / name).status == 0
     drawn = (tmp_path / "one.svg").read_bytes()
@@ -293,7 +293,7 @@ def test_a_figure_does_not_rely_on_attributes(tmp_path, bracket, recommended):
     assert len(figure.axes) == 4
 
 
-def test_a_number_that_is_there_twice_is_not_drawn():
+def test_a_k_that_occurs_twice_is_not_drawn():
     columns = criteria_columns([0.5, 1.0], [1, 0.6, 0.2]) | {"k": np.array([1, 2, 2])}
     with pytest.raises(DataError, match="twice"):
         criteria([Loaded(Contents("ranks", columns), "r.h5", "0" * 64)], Drawing(), pytest.fail)
@@ -326,19 +326,19 @@ def test_odd_matrices_have_no_structure(mccgr, tmp_path, name):
     assert (outcome.status, outcome.stdout) == (0, "1\n")
 
 
-@pytest.mark.parametrize(("ks", "said"), [("1", "Nothing but 1 was tried"), ("3", "The only k that was tried")])
+@pytest.mark.parametrize(("ks", "said"), [("1", "Only 1 was tried"), ("3", "The only k that was tried")])
 def test_one_number_alone(mccgr, X_file, ks, said):
     assert said in mccgr("rank", X_file, "--k", ks, *FAST).stdout
 
 
-def test_runs_that_fail_are_told_and_the_rest_counts():
+def test_failed_runs_are_reported_and_the_rest_counts():
     X, _ = planted(n=60)
     plan = ranking.Plan((2, 3, 4), 3, 0.8, 0, Settings(k=1), GraphSettings())
-    pieces = plan.pieces()
+    tasks = plan.pieces()
     fault = DataError("X", "overflows")
-    outcomes = [fault if piece.k == 4 else ranking.perform(piece, X, plan) for piece in pieces]
-    found = ranking.conclude(pieces, outcomes, X, plan)
+    results = [fault if task.k == 4 else ranking.perform(task, X, plan) for task in tasks]
+    found = ranking.conclude(tasks, results, X, plan)
     assert found.recommendation.k == 3
     assert found.failures == {4: "X: overflows"}
     with pytest.raises(DataError, match="overflows"):
-        ranking.conclude(pieces, [fault] * len(pieces), X, plan)
+        ranking.conclude(tasks, [fault] * len(tasks), X, plan)

@@ -1,4 +1,4 @@
-"""Dense descriptors are SIFT: the same as OpenCV's at the same points, whatever the image."""
+"""Dense descriptors are SIFT: equal to OpenCV's at the same points of any image."""
 
 from __future__ import annotations
 

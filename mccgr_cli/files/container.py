@@ -19,7 +19,7 @@ from scipy import sparse
 from mccgr_cli.blocks.protocol import Array
 from mccgr_cli.errors import DataError
 from mccgr_cli.files.lazy_matrix import Stays, as_float, check_dtype, read_matrix, resolve, values_of
-from mccgr_cli.settings import HISTORY, SCORES
+from mccgr_cli.settings import HISTORY, RANK_HEADINGS, SCORES
 
 FORMAT = "mccgr"
 VERSION = 1
@@ -70,14 +70,7 @@ RESULTS = {
     **{name: Field("r", "real", required=True, within=(-1.0 if name == "ari" else 0.0, 1.0)) for name in SCORES},
 }
 # One entry for every number of components that was tried; NaN where a criterion says nothing.
-RANKS = {
-    **{name: Field("r", "whole", required=True) for name in ("k", "runs")},
-    **{
-        name: Field("r", "real", required=True)
-        for name in ("reproducibility", "reproducibility_error", "agreement", "cophenetic", "dispersion")
-    },
-    **{name: Field("r", "real", required=True) for name in ("heldout", "heldout_error", "silhouette")},
-}
+RANKS = {name: Field("r", "whole" if name in ("k", "runs") else "real", required=True) for name in RANK_HEADINGS}
 # The state of a solver between two iterations: what a method has beside W and H, and the best of earlier starts.
 FINITE = (-1e300, 1e300)
 BASIS = Field("kd", "real", within=FINITE)

@@ -1,6 +1,6 @@
-"""From images to a matrix: find and decode them, describe their patches, count visual words.
+"""From images to a matrix: find and decode images, describe their patches, count visual words.
 
-Begin with ``extract``: it takes all images through the steps. One module a step: ``find``, ``decode``, ``sift``,
-``codebook``; ``grid`` chooses the patches for small images, ``thumbnails`` makes images for the report.
+Begin with ``extract``, which takes all images through these steps. Each step has its module: ``find``, ``decode``,
+``sift``, ``codebook``. ``grid`` adapts the patches to small images; ``thumbnails`` makes small copies for the report.
 May import: ``core``, ``files``, ``blocks``, ``system``, ``settings`` and ``errors``.
 """

@@ -1,4 +1,4 @@
-"""Visual words: learnt by k-means from descriptors, and counted in images."""
+"""Visual words (Csurka et al., ECCV workshop 2004): k-means centres of descriptors, counted in images."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ from mccgr_cli.settings import DETECTORS, LARGEST_RADIUS, Description
 
 BATCH = 4096  # descriptors at a time
 PASSES = 30  # over the sample, at most
-SHARED_AMONG = 5  # words, where assignment is soft
-SOFTNESS = 0.1  # its sigma^2 as a share of the median squared distance from a descriptor to its nearest word
-ROUNDING = 1e-6  # of the squared distances between descriptors, which have unit length
-MEASURED = 20_000  # descriptors that this median is taken of
+SOFT_WORDS = 5  # nearest words that share a descriptor in soft assignment
+SOFTNESS = 0.1  # sigma^2 of soft assignment, relative to the median squared distance to the nearest word
+ROUNDING = 1e-6  # error of squared distances between descriptors, which have unit length
+MEASURED = 20_000  # descriptors in this median
 
 
 @dataclass(frozen=True)
 class Codebook:
-    """Words, and how the descriptors were made that they stand for."""
+    """Visual words, and the description of images that they were learnt with."""
 
     words: Array  # (words, 128) float32
     description: Description
     width: float = 0.0  # sigma^2 of soft assignment
 
     def is_sound(self) -> bool:
-        """Whether it is something that could have been learnt; files can say anything."""
+        """Whether this can be a learnt codebook: a file may hold anything."""
         chosen = self.description
         numbers = (chosen.min_contrast, self.width)
         return (
@@ -52,7 +52,7 @@ class Codebook:
         return digest.hexdigest()
 
     def feature_names(self) -> list[str]:
-        """With a part of the hash, so that words of another codebook are never taken for these."""
+        """Names that contain a part of the hash, so that words of different codebooks are never confused."""
         short = self.sha256()[:8]
         return [f"word {i} ({short})" for i in range(len(self.words))]
 
@@ -62,18 +62,18 @@ class Codebook:
 
 
 def learn(sample: Array, words: int, seed: int, description: Description) -> Codebook:
-    """The centres of so many clusters of descriptors."""
-    from sklearn.cluster import MiniBatchKMeans  # workers, which only count, do without
+    """Learn a codebook: the k-means centres of a sample of descriptors."""
+    from sklearn.cluster import MiniBatchKMeans  # not at the top: workers only count, and do not need it
 
     model = MiniBatchKMeans(words, batch_size=BATCH, max_iter=PASSES, n_init=1, random_state=seed)
-    with threadpool_limits(1):  # how many threads there are must not show in the words
+    with threadpool_limits(1):  # so that the words do not depend on the number of threads
         centres: Array = model.fit(sample).cluster_centers_.astype(np.float32)
         width = SOFTNESS * typical_distance(sample[:MEASURED], centres) if description.soft else 0.0
     return Codebook(centres, description, width)
 
 
 def check_words(sample: Array, words: Sequence[int], more: str) -> None:
-    """Refuse more words than there are different descriptors, of which there may be more."""
+    """Refuse more words than different descriptors; ``more`` says how to get more descriptors."""
     distinct = len(np.unique(sample.view(np.dtype((np.void, sample.shape[1] * sample.itemsize)))))
     if distinct < max(words):
         what = f"{max(words)} words out of {distinct} different descriptors"
@@ -81,22 +81,22 @@ def check_words(sample: Array, words: Sequence[int], more: str) -> None:
 
 
 def typical_distance(descriptors: Array, words: Array) -> float:
-    """The median of the squared distances from descriptors to their nearest words, or what rounding makes of 0."""
+    """The median squared distance from a descriptor to its nearest word; not below the rounding error."""
     squares = np.einsum("ij,ij->i", descriptors, descriptors)
     return max(ROUNDING, float(np.median(squares - 2 * nearness(descriptors, words).max(axis=1))))
 
 
 def nearness(descriptors: Array, words: Array) -> Array:
-    """xc - |c|^2 / 2, which is the larger, the smaller |x - c|^2 = |x|^2 - 2 (xc - |c|^2 / 2)."""
+    """xc - |c|^2 / 2 for descriptors x and words c: largest for the nearest word, as |x - c|^2 = |x|^2 - 2 times it."""
     near: Array = descriptors @ words.T
     near -= 0.5 * np.einsum("ij,ij->i", words, words)
     return near
 
 
 def count(descriptors: Iterable[Array], books: Sequence[Codebook]) -> list[Array]:
-    """How often each word of each book is the nearest to a descriptor, or how near it is where that is soft.
+    """Count for each word of each book the descriptors nearest to it.
 
-    A soft descriptor counts 1 in all: exp(-|x - c|^2 / (2 width)) for each of the nearest words, divided by their sum.
+    In soft assignment the nearest words c share a descriptor x in proportion to exp(-|x - c|^2 / (2 width)).
     """
     counts = [np.zeros(len(book.words), book.counts_dtype) for book in books]
     blocks = (block[some] for block in descriptors for some in chunks(len(block), BATCH))
@@ -106,7 +106,7 @@ def count(descriptors: Iterable[Array], books: Sequence[Codebook]) -> list[Array
             if not book.description.soft:
                 total += np.bincount(near.argmax(axis=1), minlength=len(total)).astype(total.dtype)
                 continue
-            some = min(SHARED_AMONG, len(total))
+            some = min(SOFT_WORDS, len(total))
             words = np.argpartition(near, -some, axis=1)[:, -some:]
             chosen = np.take_along_axis(near, words, axis=1).astype(np.float64)
             shares = np.exp((chosen - chosen.max(axis=1, keepdims=True)) / book.width)
@@ -116,7 +116,7 @@ def count(descriptors: Iterable[Array], books: Sequence[Codebook]) -> list[Array
 
 
 def draw(descriptors: Iterable[Array], number: int, random: np.random.Generator) -> Array:
-    """At most so many of the descriptors, each as likely as any other, in one pass."""
+    """Draw at most ``number`` descriptors uniformly, in one pass."""
     kept, keys = np.empty((0, LENGTH), np.float32), np.empty(0)
     for block in descriptors:
         kept = np.concatenate([kept, block])
@@ -127,12 +127,12 @@ def draw(descriptors: Iterable[Array], number: int, random: np.random.Generator)
 
 
 def frequencies(X: Array) -> str:
-    """How evenly the words are used."""
+    """A sentence about how evenly the words are used."""
     totals = X.sum(axis=0, dtype=np.float64)
     shares = np.sort(totals[totals > 0])[::-1] / totals.sum()
     evenly = np.exp(-(shares * np.log(shares)).sum())
     return (
         f"{totals.sum() / len(X):.0f} descriptors an image; the most frequent word is {shares[0]:.1%} of them, the "
         f"ten most frequent {shares[:10].sum():.1%}; {len(totals) - len(shares)} unused; "
-        f"as varied as {evenly:.0f} words used alike"
+        f"as varied as {evenly:.0f} words used equally often"
     )

@@ -1,7 +1,7 @@
-"""Decoding one image, whatever its format, to shades of grey or whatever else is made of it.
+"""Decode one image of any format to grey values.
 
-Nothing that a file holds is trusted: its size is looked at before it is decoded, and whatever a decoder raises
-becomes a reason to skip that one image.
+Image files are not trusted: the number of pixels is checked before decoding, and every error of a decoder becomes the
+reason why this one image is skipped.
 """
 
 from __future__ import annotations
@@ -11,134 +11,125 @@ import hashlib
 import os
 import stat
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import BinaryIO, TypeVar
 
 import cv2
 import numpy as np
-from PIL import Image, UnidentifiedImageError
+from PIL import ExifTags, Image, ImageOps, UnidentifiedImageError
 
 from mccgr_cli.blocks.protocol import Array
-from mccgr_cli.images.find import fault_of
+from mccgr_cli.images.find import reading_fault
 
-# Formats of images as Pillow calls them. Others that it knows are left out: they start other programs (EPS), or
-# are not images in the first place.
+# Pillow's names of the formats that are read. Its other formats start other programs (EPS) or are not for images.
 FORMATS = ("JPEG", "PNG", "TIFF", "BMP", "GIF", "WEBP", "PPM", "JPEG2000")
-ORIENTATION = 0x0112  # a tag of EXIF; by its values, how to turn what is stored
-TURNS: dict[int, Callable[[Array], Array]] = {
-    2: np.fliplr,
-    3: lambda stored: stored[::-1, ::-1],
-    4: np.flipud,
-    5: np.transpose,
-    6: lambda stored: np.rot90(stored, -1),
-    7: lambda stored: stored[::-1, ::-1].T,
-    8: np.rot90,
-}
-
-
-Made = TypeVar("Made")
+TURNED = range(2, 9)  # values of the EXIF orientation for which the stored image is not upright
+DECODER_CRASHED = "its decoder crashed"
 
 
 class Unusable(Exception):
-    """An image to skip; the text says why."""
-
-
-@dataclass(frozen=True)
-class Limits:
-    """What is decoded, and to which size."""
-
-    max_size: int  # pixels of the longer side, to which larger images are scaled down; 0: as they are
-    max_pixels: int  # more are refused before they are decoded
+    """An image must be skipped; the text says why."""
 
 
 @dataclass(frozen=True)
 class Decoded:
     grey: Array  # (height, width) float32, 0 to 255
-    remarks: tuple[str, ...]  # on how it was converted
+    remarks: tuple[str, ...]  # how the image was converted
 
 
-def decode(path: str, limits: Limits) -> Decoded:
-    return reading(path, lambda file: decode_stream(file, limits))
+def decode(path: str, max_size: int, max_pixels: int) -> Decoded:
+    """Read an image as grey values, or raise :class:`Unusable`.
+
+    If its longer side has more than ``max_size`` pixels, it is scaled down (0: never). If it has more than
+    ``max_pixels`` in all, it is refused before it is decoded.
+    """
+    with open_image(path, max_pixels) as image:
+        return upright_grey(image, max_size)
 
 
-def reading(path: str, make: Callable[[BinaryIO], Made]) -> Made:
-    """What is made of a file, if it is one that can be read."""
+@contextlib.contextmanager
+def open_image(path: str, max_pixels: int) -> Iterator[Image.Image]:
+    """Open an image, not yet decoded. Every error, also one in the ``with`` block, becomes :class:`Unusable`."""
     try:
-        require_regular(path)
-        with open(path, "rb") as file, without_pillows_caution():  # noqa: PTH123
-            return make(file)
-    except (OSError, UnicodeError, ValueError) as fault:
-        raise Unusable(fault_of(fault)) from None
+        size = size_of_regular(path)
+        file = open(path, "rb")  # noqa: PTH123, SIM115
+    except (OSError, ValueError) as fault:
+        raise Unusable(reading_fault(fault)) from None
+    try:
+        with file, without_pillow_limits(), Image.open(file, formats=FORMATS) as image:
+            width, height = image.size
+            if width * height > max_pixels:
+                raise Unusable(f"{width} x {height} pixels are more than --max-pixels {max_pixels}")
+            yield image
+    except Unusable:
+        raise
+    except UnidentifiedImageError:
+        raise Unusable("not an image, or damaged at its beginning" if size else "empty file") from None
+    except Exception as fault:  # decoders raise errors of all types
+        raise undecodable(fault) from None
 
 
-def require_regular(path: str) -> None:
-    """A pipe would block, and a device may never end."""
-    if not stat.S_ISREG(os.stat(path).st_mode):  # noqa: PTH116
+def size_of_regular(path: str) -> int:
+    """The size of a regular file in bytes. Other files are refused: a pipe would block, a device may never end."""
+    status = os.stat(path)  # noqa: PTH116
+    if not stat.S_ISREG(status.st_mode):
         raise Unusable("not a regular file")
+    return status.st_size
 
 
 def fingerprint(path: str) -> str:
     """The SHA-256 of a file."""
     try:
-        require_regular(path)
+        size_of_regular(path)
         with open(path, "rb") as file:  # noqa: PTH123
             return hashlib.file_digest(file, "sha256").hexdigest()
     except OSError as fault:
-        raise Unusable(fault_of(fault)) from None
+        raise Unusable(reading_fault(fault)) from None
 
 
 @contextlib.contextmanager
-def without_pillows_caution() -> Iterator[None]:
-    """No warnings on metadata that do not matter here, and our limit on pixels instead of Pillow's own."""
-    before = Image.MAX_IMAGE_PIXELS
-    Image.MAX_IMAGE_PIXELS = None
+def without_pillow_limits() -> Iterator[None]:
+    """Switch off Pillow's warnings about metadata, and its limit on pixels: we have our own."""
+    before, Image.MAX_IMAGE_PIXELS = Image.MAX_IMAGE_PIXELS, None
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
+        with warnings.catch_warnings(action="ignore"):
             yield
     finally:
         Image.MAX_IMAGE_PIXELS = before
 
 
-def decode_stream(file: BinaryIO, limits: Limits) -> Decoded:
-    return from_image(file, limits.max_pixels, lambda image: upright(image, limits.max_size))
+def load(image: Image.Image, mode: str, size: tuple[int, int]) -> int:
+    """Decode the pixels and return the EXIF orientation, 1 if it is unknown.
 
-
-def from_image(file: BinaryIO, max_pixels: int, make: Callable[[Image.Image], Made]) -> Made:
-    """What is made of an image in a file, if it is one, and of no more pixels."""
-    try:
-        image = Image.open(file, formats=FORMATS)
-    except UnidentifiedImageError:
-        empty = file.seek(0, os.SEEK_END) == 0
-        raise Unusable("empty file" if empty else "not an image, or damaged at its beginning") from None
-    except Exception as fault:  # decoders raise whatever they like
-        raise undecodable(fault) from None
-    with image:
-        width, height = image.size
-        if width * height > max_pixels:
-            allowed = f"more than --max-pixels {max_pixels}"
-            raise Unusable(f"{width} x {height} pixels are {allowed}")
-        try:
-            return make(image)
-        except Unusable:
-            raise
-        except Exception as fault:  # the same, and MemoryError
-            raise undecodable(fault) from None
-
-
-def upright(image: Image.Image, max_size: int) -> Decoded:
-    """Shades of grey, turned and scaled."""
-    shrink = min(1.0, max_size / max(image.size)) if max_size else 1.0
+    A JPEG is decoded directly to about this mode and size, which is many times faster. The orientation is read last:
+    reading it can load the image and hide the errors of its decoder.
+    """
     if image.format in ("JPEG", "MPO") and image.mode in ("L", "RGB"):
-        # the decoder's own grey, and its own way to a smaller image, which is many times faster
-        image.draft("L", (max(1, int(image.width * shrink)), max(1, int(image.height * shrink))))
+        image.draft(mode, size)
     image.load()
-    orientation = orientation_of(image)  # asked now: to ask may load an image and hide its faults
+    try:
+        return int(image.getexif().get(ExifTags.Base.Orientation, 1))
+    except Exception:  # damaged metadata do not make an image unusable
+        return 1
+
+
+def turned(pixels: Array, orientation: int) -> Array:
+    """Pixels (height, width) or (height, width, 3), turned upright.
+
+    The tag is set on a new image: conversions lose the one of the file, and other tags of the file may be damaged.
+    """
+    image = Image.fromarray(pixels)
+    image.getexif()[ExifTags.Base.Orientation] = orientation
+    return np.asarray(ImageOps.exif_transpose(image))
+
+
+def upright_grey(image: Image.Image, max_size: int) -> Decoded:
+    shrink = min(1.0, max_size / max(image.size)) if max_size else 1.0
+    orientation = load(image, "L", (max(1, int(image.width * shrink)), max(1, int(image.height * shrink))))
     grey, remarks = grey_values(image, max_size)
-    if orientation in TURNS:
+    if orientation in TURNED:
         remarks.append("turned as EXIF says")
-        grey = np.ascontiguousarray(TURNS[orientation](grey))
+        grey = turned(grey, orientation)
     if shrink < 1:
         remarks.append("scaled down to --max-size")
         grey = scaled_down(grey, max_size)
@@ -156,12 +147,12 @@ def scaled_down(values: Array, max_size: int) -> Array:
 
 
 def grey_values(image: Image.Image, max_size: int) -> tuple[Array, list[str]]:
-    """Shades of grey from 0 to 255, and remarks on what had to be converted.
+    """Grey values from 0 to 255, and remarks on conversions.
 
-    Large images may come smaller, but not below ``max_size``: real numbers take several times the memory.
+    Large images are reduced here, but not below ``max_size``, because float values take several times the memory.
     """
     remarks: list[str] = []
-    if image.mode.startswith("I") or image.mode == "F":
+    if has_deep_values(image):
         return deep_values(image, max_size), ["scaled from more than 8 bits"]
     if image.mode == "CMYK":
         remarks.append("converted from CMYK")
@@ -182,11 +173,19 @@ def grey_values(image: Image.Image, max_size: int) -> tuple[Array, list[str]]:
     return grey, remarks
 
 
+def has_deep_values(image: Image.Image) -> bool:
+    """Whether pixels have more than 8 bits."""
+    return image.mode.startswith("I") or image.mode == "F"
+
+
 def deep_values(image: Image.Image, max_size: int) -> Array:
-    """Whole numbers of 16 bits from 0 to 255; wider ones and real ones from the darkest to the brightest."""
+    """Pixels of more than 8 bits as values from 0 to 255.
+
+    16-bit integers are scaled by their range; wider integers and floats from the darkest to the brightest pixel.
+    """
     values = np.asarray(image)
     low, high = (0.0, 65535.0) if image.mode != "F" and values.max() < 65536 else (values.min(), values.max())
-    if not np.isfinite([low, high]).all():  # the ends of what has a NaN are NaN
+    if not np.isfinite([low, high]).all():  # one NaN makes both NaN
         raise Unusable("some of its pixels are NaN or infinite")
     if values.dtype.kind != "u":
         values = values.astype(np.float32)
@@ -195,15 +194,8 @@ def deep_values(image: Image.Image, max_size: int) -> Array:
     return scaled
 
 
-def orientation_of(image: Image.Image) -> int:
-    try:
-        return int(image.getexif().get(ORIENTATION, 1))
-    except Exception:  # damaged metadata do not make an image useless
-        return 1
-
-
 def undecodable(fault: BaseException) -> Unusable:
-    if isinstance(fault, MemoryError) or "nsufficient memory" in str(fault):  # as OpenCV says it
+    if isinstance(fault, MemoryError) or "nsufficient memory" in str(fault):  # OpenCV's message
         return Unusable("needs more memory than there is")
     reason = str(fault).strip() or type(fault).__name__
     return Unusable(f"cannot be decoded: {reason[0].lower()}{reason[1:]}")

@@ -1,14 +1,15 @@
-"""All images in two readings: a sample of their descriptors to learn words from, then the counts of the words.
+"""Describe all images in two passes: sample descriptors to learn visual words, then count the words.
 
-What is in memory at a time is one image for each process, the sample, and the counts.
+Only one image per process, the sample and the counts are in memory at a time.
 """
 
 from __future__ import annotations
 
+import functools
 import hashlib
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Any, ParamSpec, TypeVar
 
 import cv2
 import numpy as np
@@ -18,38 +19,34 @@ from mccgr_cli.blocks.threads import threads_for_blocks
 from mccgr_cli.errors import DataError, ParameterError
 from mccgr_cli.images import sift
 from mccgr_cli.images.codebook import Codebook, check_words, count, draw, learn
-from mccgr_cli.images.decode import Limits, Unusable, decode, fingerprint, undecodable
+from mccgr_cli.images.decode import DECODER_CRASHED, Unusable, decode, fingerprint, undecodable
 from mccgr_cli.images.find import ImageFile, Skipped
 from mccgr_cli.settings import Description, Learning
 from mccgr_cli.system.processes import Crew
 
-OnProgress = Callable[[str, int, int], None]  # what is being done, how many are done, of how many
-LOST = "its decoder crashed"
+OnProgress = Callable[[str, int, int], None]  # what is being done, how many images are done, of how many
+Given = ParamSpec("Given")
+Result = TypeVar("Result")
 
 
 @dataclass(frozen=True)
 class Counts:
-    """The images that could be used, and how often they show each word of each codebook."""
+    """The usable images, and how often each word of each codebook occurs in them."""
 
     images: list[ImageFile]
     X: list[Array]  # (images, words) for each codebook
     skipped: list[Skipped]
-    remarks: dict[str, tuple[str, ...]]  # how images were converted, by their names
-    sha256: str  # of the names and the contents of all that were used
+    remarks: dict[str, tuple[str, ...]]  # by name: how an image was converted
+    sha256: str  # of the names and contents of the usable images
 
 
 @dataclass(frozen=True)
-class Sampled:
-    descriptors: Array
-    fault: str | None = None
+class WordCounts:
+    """The words of one image."""
 
-
-@dataclass(frozen=True)
-class Counted:
-    counts: list[Array]
-    sha256: str = ""
-    remarks: tuple[str, ...] = ()
-    fault: str | None = None
+    counts: list[Array]  # (words,) for each codebook
+    sha256: str
+    remarks: tuple[str, ...]
 
 
 def learn_codebooks(
@@ -61,24 +58,22 @@ def learn_codebooks(
     strict: bool = False,
     on_progress: OnProgress = lambda *_: None,
 ) -> list[Codebook]:
-    """Words out of a sample to which every image contributes alike."""
+    """Learn words from a sample of descriptors to which every image contributes equally; one codebook a size.
+
+    Unusable images, and those with more than ``max_pixels``, are skipped; with ``strict`` the first one is an error.
+    """
     if max(learning.words) > learning.sample:
         what = f"{max(learning.words)} words out of {learning.sample} descriptors"
         raise ParameterError("--words", what, "give a larger --sample")
     items = [(i, images[i], share) for i, share in enumerate(quotas(len(images), learning)) if share]
-    sample = room_for(sum(share for _, _, share in items))
-    filled, faults = 0, list[Skipped]()
-    results = workers.map(sample_image, items, (description, max_pixels, learning.seed), Sampled(NOTHING, LOST))
-    for done, ((_, image, _), sampled) in enumerate(zip(items, results, strict=True)):
-        on_progress("reading", done + 1, len(items))
-        if sampled.fault is not None:
-            faults.append(Skipped(image.name, sampled.fault))
-            if strict:
-                raise unusable(faults[-1])
-        sample[filled : filled + len(sampled.descriptors)] = sampled.descriptors
-        filled += len(sampled.descriptors)
-    if not filled:
-        raise none_usable(len(items), faults[0])
+    sample = allocate(sum(share for _, _, share in items))
+    shared = (description, max_pixels, learning.seed)
+    results: Iterator[Array | str] = workers.map(sample_image, items, shared, DECODER_CRASHED)
+    sampled = usable([image for _, image, _ in items], results, [], strict, lambda *done: on_progress("reading", *done))
+    filled = 0
+    for _, descriptors in sampled:
+        sample[filled : filled + len(descriptors)] = descriptors
+        filled += len(descriptors)
     more = "a larger --sample" if filled == len(sample) else "more images, or a smaller --step"
     check_words(sample[:filled], learning.words, more)
     books = []
@@ -88,16 +83,16 @@ def learn_codebooks(
     return books
 
 
-def room_for(descriptors: int) -> Array:
+def allocate(descriptors: int) -> Array:
     try:
         return np.empty((descriptors, sift.LENGTH), np.float32)
-    except (MemoryError, ValueError):  # the latter for sizes beyond all measure
+    except (MemoryError, ValueError):  # ValueError if the size is beyond what numpy can address
         what = f"{descriptors} descriptors take {descriptors * sift.LENGTH * 4 / 1e9:.3g} GB of memory"
         raise ParameterError("--sample", what, "give fewer") from None
 
 
 def quotas(images: int, learning: Learning) -> list[int]:
-    """How many descriptors each image gives to the sample."""
+    """How many descriptors each image contributes to the sample."""
     bounds = [i * learning.sample // images for i in range(images + 1)]
     most = learning.descriptors_per_image or learning.sample
     return [min(most, bounds[i + 1] - bounds[i]) for i in range(images)]
@@ -111,80 +106,85 @@ def count_words(
     strict: bool = False,
     on_progress: OnProgress = lambda *_: None,
 ) -> Counts:
+    """Count the words of each codebook in each image; see :func:`learn_codebooks` for the parameters."""
     X = [np.zeros((len(images), len(book.words)), book.counts_dtype) for book in books]
     used, skipped = list[ImageFile](), list[Skipped]()
     remarks: dict[str, tuple[str, ...]] = {}
     digest = hashlib.sha256()
-    results = workers.map(count_image, images, (books, max_pixels), Counted([], fault=LOST))
-    for done, (image, counted) in enumerate(zip(images, results, strict=True)):
-        on_progress("counting words", done + 1, len(images))
-        if counted.fault is not None:
-            skipped.append(Skipped(image.name, counted.fault))
-            if strict:
-                raise unusable(skipped[-1])
-            continue
-        for rows, row in zip(X, counted.counts, strict=True):
+    results: Iterator[WordCounts | str] = workers.map(count_image, images, (books, max_pixels), DECODER_CRASHED)
+    found = usable(images, results, skipped, strict, lambda *done: on_progress("counting words", *done))
+    for image, words in found:
+        for rows, row in zip(X, words.counts, strict=True):
             rows[len(used)] = row
         used.append(image)
-        if counted.remarks:
-            remarks[image.name] = counted.remarks
-        digest.update(f"{counted.sha256}  {image.name}\n".encode())
-    if not used:
-        raise none_usable(len(images), skipped[0])
+        if words.remarks:
+            remarks[image.name] = words.remarks
+        digest.update(f"{words.sha256}  {image.name}\n".encode())
     return Counts(used, [rows[: len(used)] for rows in X], skipped, remarks, digest.hexdigest())
 
 
-def none_usable(number: int, first: Skipped) -> DataError:
-    what = f"none of {number} can be used; the first is {first.name}: {first.reason}"
-    return DataError("images", what, "mend them, or see the limits in 'mccgr extract --help'")
+def usable(
+    images: Sequence[ImageFile],
+    results: Iterator[Result | str],
+    skipped: list[Skipped],
+    strict: bool,
+    on_progress: Callable[[int, int], Any],
+) -> Iterator[tuple[ImageFile, Result]]:
+    """Yield the images that have a result, not a reason why there is none. The others are added to ``skipped``."""
+    for done, (image, result) in enumerate(zip(images, results, strict=True), 1):
+        on_progress(done, len(images))
+        if not isinstance(result, str):
+            yield image, result
+            continue
+        skipped.append(Skipped(image.name, result))
+        if strict:
+            raise unusable(skipped[-1])
+    if len(skipped) == len(images):
+        what = f"none of {len(images)} can be used; the first is {skipped[0].name}: {skipped[0].reason}"
+        raise DataError("images", what, "mend them, or see the limits in 'mccgr extract --help'")
 
 
 def unusable(one: Skipped) -> DataError:
     return DataError(one.name, one.reason, "mend or remove it, or leave out --strict")
 
 
-# One image: called in workers
+def for_one_image(function: Callable[Given, Result | str]) -> Callable[Given, Result | str]:
+    """Make workers use one core for an image. A failure becomes a text: the reason why the image is skipped."""
+
+    @functools.wraps(function)
+    def describe_one(*args: Given.args, **kwargs: Given.kwargs) -> Result | str:
+        cv2.setNumThreads(1)
+        try:
+            with threads_for_blocks():
+                return function(*args, **kwargs)
+        except Unusable as fault:
+            return str(fault)
+        except (MemoryError, cv2.error) as fault:  # OpenCV reports a lack of memory as its own error
+            return str(undecodable(fault))
+
+    return describe_one
 
 
-def sample_image(item: tuple[int, ImageFile, int], description: Description, max_pixels: int, seed: int) -> Sampled:
+@for_one_image
+def sample_image(item: tuple[int, ImageFile, int], description: Description, max_pixels: int, seed: int) -> Array | str:
     number, image, share = item
-    try:
-        with working():
-            decoded = decode(image.path, Limits(description.max_size, max_pixels))
-            drawn = draw(describe(decoded.grey, description), share, np.random.default_rng([seed, number]))
-            if not len(drawn):
-                raise Unusable(nothing_found(decoded.grey, description))
-            return Sampled(drawn)
-    except Unusable as fault:
-        return Sampled(NOTHING, str(fault))
+    decoded = decode(image.path, description.max_size, max_pixels)
+    drawn = draw(describe(decoded.grey, description), share, np.random.default_rng([seed, number]))
+    return drawn if len(drawn) else nothing_found(decoded.grey, description)
 
 
-def count_image(image: ImageFile, books: Sequence[Codebook], max_pixels: int) -> Counted:
+@for_one_image
+def count_image(image: ImageFile, books: Sequence[Codebook], max_pixels: int) -> WordCounts | str:
     description = books[0].description
-    try:
-        with working():
-            decoded = decode(image.path, Limits(description.max_size, max_pixels))
-            counts = count(describe(decoded.grey, description), books)
-            if not counts[0].any():
-                raise Unusable(nothing_found(decoded.grey, description))
-            return Counted(counts, fingerprint(image.path), decoded.remarks)
-    except Unusable as fault:
-        return Counted([], fault=str(fault))
-
-
-@contextmanager
-def working() -> Iterator[None]:
-    """One core for one image, and faults that are its own."""
-    cv2.setNumThreads(1)
-    try:
-        with threads_for_blocks():
-            yield
-    except (MemoryError, cv2.error) as fault:  # OpenCV's own word for the former
-        raise undecodable(fault) from None
+    decoded = decode(image.path, description.max_size, max_pixels)
+    counts = count(describe(decoded.grey, description), books)
+    if not counts[0].any():
+        return nothing_found(decoded.grey, description)
+    return WordCounts(counts, fingerprint(image.path), decoded.remarks)
 
 
 def describe(grey: Array, description: Description) -> Iterator[Array]:
-    """The descriptors of an image, some at a time."""
+    """Yield the descriptors of an image, some at a time."""
     if description.detector == "keypoints":
         blocks = sift.at_keypoints(grey)
     elif min(grey.shape) < sift.SMALLEST:
@@ -202,6 +202,3 @@ def nothing_found(grey: Array, description: Description) -> str:
     if min(height, width) < sift.SMALLEST:
         return f"too small to describe: {size}"
     return f"no patch of its {size} has --min-contrast {description.min_contrast:g}"
-
-
-NOTHING = np.empty((0, sift.LENGTH), np.float32)

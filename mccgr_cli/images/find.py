@@ -1,4 +1,4 @@
-"""Finding images: in folders, or on a list."""
+"""Find images in a folder or on a list."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ SUFFIXES = (
     *(".jpg", ".jpeg", ".jpe", ".jfif", ".png", ".apng", ".tif", ".tiff", ".bmp", ".gif", ".webp"),
     *(".ppm", ".pgm", ".pbm", ".pnm", ".jp2", ".j2k", ".jpx"),
 )
-DEEPEST = 100  # folders in folders
+DEEPEST = 100  # levels of folders
 
 
 @dataclass(frozen=True)
 class ImageFile:
-    path: str  # for the system
-    name: str  # for people and files
+    path: str  # to open it; may hold any bytes
+    name: str  # to show and store it; always valid text
     label: str | None = None
 
 
@@ -32,25 +32,26 @@ class Skipped:
 
 @dataclass
 class Collection:
-    """What was found in a folder or on a list."""
+    """The images found in a folder or on a list, and what was left out."""
 
     images: list[ImageFile] = field(default_factory=list)
     skipped: list[Skipped] = field(default_factory=list)
-    empty: list[str] = field(default_factory=list)  # folders that could have been categories
-    ignored: list[str] = field(default_factory=list)  # files that are not images by their names
+    empty: list[str] = field(default_factory=list)  # folders of the first level without images
+    ignored: list[str] = field(default_factory=list)  # files whose names are not those of images
 
 
 def find(folder: str, labelled: bool = True) -> Collection:
-    """The images in a folder, in the order of their names.
+    """The images in a folder, ordered by name.
 
-    Each folder in it is a category, with all that lies below it. A folder of nothing but images has no categories.
+    Each folder of the first level is a category, which is the label of all images below it. If there are only images
+    and no folders, images have no labels.
     """
     found = Collection()
     root = Path(folder)
     try:
         next(root.iterdir(), None)
     except OSError as fault:
-        raise DataError(folder, fault_of(fault), "name a folder of images") from None
+        raise DataError(folder, reading_fault(fault), "name a folder of images") from None
     for path in walk(root, Path(), found, {}):
         label = text_of(path.parts[0]) if labelled and len(path.parts) > 1 else None
         found.images.append(ImageFile(str(root / path), text_of(path.as_posix()), label))
@@ -75,24 +76,26 @@ def is_category(path: Path) -> bool:
 
 
 def walk(root: Path, below: Path, found: Collection, visited: dict[tuple[int, int], Path]) -> Iterator[Path]:
-    """Images by name, relative to the root. Links are followed, but no folder is read twice."""
+    """Yield the paths of the images, relative to the root. Links are followed, but no folder is read twice."""
+    reason = ""
     try:
         status = (root / below).stat()
         names = sorted(path.name for path in (root / below).iterdir())
         folders = {name for name in names if (root / below / name).is_dir()}
+        first = visited.setdefault((status.st_dev, status.st_ino), below)
+        if first != below:
+            reason = (
+                "a link to the folder that it lies in" if first == Path() else f"the same folder as {first.as_posix()}"
+            )
+        elif len(below.parts) > DEEPEST:
+            reason = f"more than {DEEPEST} folders deep"
     except OSError as fault:
-        found.skipped.append(Skipped(text_of(below.as_posix()), fault_of(fault)))
-        return
-    first = visited.setdefault((status.st_dev, status.st_ino), below)
-    if first != below:
-        again = "a link to the folder that it lies in" if first == Path() else f"the same folder as {first.as_posix()}"
-        found.skipped.append(Skipped(text_of(below.as_posix()), text_of(again)))
-        return
-    if len(below.parts) > DEEPEST:
-        found.skipped.append(Skipped(text_of(below.as_posix()), f"more than {DEEPEST} folders deep"))
+        reason = reading_fault(fault)
+    if reason:
+        found.skipped.append(Skipped(text_of(below.as_posix()), text_of(reason)))
         return
     for name in names:
-        if name.startswith("."):  # hidden, and what macOS leaves beside each file
+        if name.startswith("."):  # hidden files, among them those that macOS adds for each file
             continue
         path = below / name
         if name in folders:
@@ -104,16 +107,16 @@ def walk(root: Path, below: Path, found: Collection, visited: dict[tuple[int, in
 
 
 def from_list(content: bytes, labelled: bool = True) -> Collection:
-    """The images on a list: one a line, or between zero bytes as ``find -print0`` writes them.
+    """The images on a list: one path a line, or paths separated by zero bytes as ``find -print0`` writes them.
 
-    The folders in the one folder that all of them lie in are the categories, as if that were given.
+    Labels are as if :func:`find` were given the deepest folder that holds all of them.
     """
     content = content.removeprefix(codecs.BOM_UTF8)
     separator, ending = (b"\0", b"") if b"\0" in content else (b"\n", b"\r")
     paths = [os.fsdecode(line.rstrip(ending)) for line in content.split(separator) if line.strip()]
     if not paths:
-        raise DataError("standard input", "a list of no images", "the command before the pipe may have failed")
-    folders = [os.path.dirname(os.path.abspath(path)) for path in paths]  # noqa: PTH100, PTH120 - of any bytes
+        raise DataError("standard input", "the list names no images", "the command before the pipe may have failed")
+    folders = [os.path.dirname(os.path.abspath(path)) for path in paths]  # noqa: PTH100, PTH120 - any bytes
     common = Path(os.path.commonpath(folders))
     labels = [next(iter(Path(folder).relative_to(common).parts), None) if labelled else None for folder in folders]
     images = [
@@ -125,7 +128,7 @@ def from_list(content: bytes, labelled: bool = True) -> Collection:
 
 
 def check_labels(images: Sequence[ImageFile], where: str) -> None:
-    """Refuse images with and without labels together."""
+    """Refuse a mixture of images with and without labels."""
     loose = [image.name for image in images if image.label is None]
     if 0 < len(loose) < len(images):
         what = f"{counted(len(loose), 'image')} beside folders with {len(images) - len(loose)}, first {loose[0]}"
@@ -133,18 +136,19 @@ def check_labels(images: Sequence[ImageFile], where: str) -> None:
 
 
 def text_of(name: str) -> str:
-    """A name from the system as text that any file can hold."""
+    """A file name as valid text: bytes that are not UTF-8 become escapes."""
     return os.fsencode(name).decode("utf-8", "backslashreplace")
 
 
 def counted(number: int, noun: str) -> str:
-    """
+    """A number with its noun.
+
     >>> counted(1, "image"), counted(2, "image")
     ('1 image', '2 images')
     """
     return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
-def fault_of(fault: Exception) -> str:
+def reading_fault(fault: Exception) -> str:
     reason = getattr(fault, "strerror", None) or str(fault)
     return f"cannot be read: {reason[:1].lower()}{reason[1:]}"

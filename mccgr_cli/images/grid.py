@@ -1,4 +1,4 @@
-"""A grid of patches that suits images of a certain size."""
+"""Adapt the grid of patches to the size of the images."""
 
 from __future__ import annotations
 
@@ -8,32 +8,33 @@ from dataclasses import replace
 
 import numpy as np
 
-from mccgr_cli.images.decode import Unusable, from_image, reading
+from mccgr_cli.images.decode import Unusable, open_image
 from mccgr_cli.images.find import ImageFile
 from mccgr_cli.settings import Description
 
-LOOKED_AT = 100  # images whose size is asked for
-STEPS = 25  # of the grid along an image that is as high as wide: 10 pixels in those of Caltech-101
-LARGEST_PATCH = 4  # times that a patch fits into such an image, at least
-FINEST = 2  # pixels
+MEASURED_IMAGES = 100
+STEPS = 25  # of the grid along a square image: 10 pixels each in images of Caltech-101
+PATCHES_ALONG_SIDE = 4  # of the largest size that fit along a square image, at least
+FINEST_STEP = 2  # pixels
 
 
 def suited(images: Sequence[ImageFile], usual: Description, max_pixels: int) -> Description:
-    """The usual description, or for smaller images one with a finer grid and without patches too large for them."""
-    some = np.linspace(0, len(images) - 1, min(len(images), LOOKED_AT)).astype(int)
+    """The usual description; for small images with a finer grid and without patches that are too large."""
+    some = np.linspace(0, len(images) - 1, min(len(images), MEASURED_IMAGES)).astype(int)
     sizes = [size for size in (side(images[i], usual.max_size, max_pixels) for i in some) if size]
     if not sizes:
         return usual
     typical = statistics.median(sizes)
-    step = int(min(usual.step, max(FINEST, round(typical / STEPS))))
-    radii = tuple(radius for radius in usual.radii if 2 * radius * LARGEST_PATCH <= typical) or usual.radii[:1]
+    step = int(min(usual.step, max(FINEST_STEP, round(typical / STEPS))))
+    radii = tuple(radius for radius in usual.radii if 2 * radius * PATCHES_ALONG_SIDE <= typical) or usual.radii[:1]
     return replace(usual, step=step, radii=radii)
 
 
 def side(image: ImageFile, max_size: int, max_pixels: int) -> float:
-    """Of the square with the area of the image, as it will be described; 0 if it cannot be."""
+    """The side of the square with the area of the scaled image; 0 if the image is unusable."""
     try:
-        width, height = reading(image.path, lambda file: from_image(file, max_pixels, lambda image: image.size))
+        with open_image(image.path, max_pixels) as opened:
+            width, height = opened.size
     except Unusable:
         return 0.0
     shrink = min(1.0, max_size / max(width, height)) if max_size else 1.0

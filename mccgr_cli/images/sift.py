@@ -1,12 +1,13 @@
-"""SIFT descriptors: dense ones by matrix products, and those at OpenCV's own keypoints.
+"""SIFT descriptors: on a dense grid by matrix products, or at the keypoints of OpenCV.
 
-A descriptor (Lowe 2004) looks at a square patch: 4 x 4 cells, in each a histogram of 8 directions of the gradient.
-A gradient g at the offset (x, y) from the centre, in cells, adds to the cell (i, j) and the direction o
+A descriptor (D. G. Lowe: Distinctive image features from scale-invariant keypoints. International Journal of Computer
+Vision 60(2), 2004) divides a square patch into 4 x 4 cells, each with a histogram of 8 directions of the gradient.
+A gradient g at the offset (x, y) from the centre, in cells, adds to cell (i, j) and direction o
 
     |g| exp(-(x^2 + y^2) / 8) tri(x + 1.5 - i) tri(y + 1.5 - j) tri(direction - o),   tri(t) = max(0, 1 - |t|)
 
-The 128 sums are scaled to unit length, cut at 0.2, and scaled again. In x and in y the weights are a product, so on a
-regular grid all descriptors of one size are two matrix products with 8 maps of the gradient, one for each direction.
+The 128 sums are scaled to unit length, limited to 0.2, and scaled again. The weight is a product of a function of x and
+one of y. So all descriptors of one size on a regular grid are two matrix products with 8 maps, one for each direction.
 """
 
 from __future__ import annotations
@@ -23,20 +24,19 @@ from mccgr_cli.blocks.protocol import Array, chunks
 CELLS = 4  # on a side
 DIRECTIONS = 8
 LENGTH = CELLS * CELLS * DIRECTIONS
-SMALLEST = 3  # pixels on a side that have a gradient
-BLUR = math.sqrt(1.6**2 - 0.5**2)  # to Lowe's 1.6 pixels, taking an image to come with 0.5
+SMALLEST = 3  # pixels on a side: smaller images have no gradient
+BLUR = math.sqrt(1.6**2 - 0.5**2)  # from 0.5 pixels, which an image is assumed to have, to Lowe's 1.6
 LARGEST_PART = 0.2
 BAND_BYTES = 32 << 20  # of maps at a time
-# So many neighbouring points go into one product that they see this multiple of the pixels that one sees: more would
-# multiply zeros, fewer would pack the operands more often.
+# Neighbouring points share one product if together they see at most this multiple of the pixels of one point. A larger
+# multiple would multiply more zeros, a smaller one would need more products.
 SHARED_WIDTH = 2.0
 
 
 def dense(grey: Array, step: int, radii: tuple[int, ...], min_contrast: float) -> Iterator[Array]:
-    """Upright descriptors at the points of a regular grid, (m, 128) at a time.
+    """Yield upright descriptors at the points of a regular grid, (m, 128) at a time.
 
-    A patch reaches ``radius`` pixels to each side of its point. Of a patch that reaches beyond the edge, the part
-    inside counts.
+    A patch reaches ``radius`` pixels to each side of its point. Outside the image the gradient is 0.
     """
     height, width = grey.shape
     smooth = cv2.GaussianBlur(grey, (0, 0), BLUR)
@@ -49,17 +49,17 @@ def dense(grey: Array, step: int, radii: tuple[int, ...], min_contrast: float) -
         maps = direction_maps(smooth, first, last)
         for windows in sized:
             sums = sums_over_cells(maps, windows, rows[some] - first, columns)
-            yield finished(sums, min_contrast * ramp_norm(windows))
+            yield normalized(sums, min_contrast * ramp_norm(windows))
 
 
 def grid(length: int, step: int) -> Array:
-    """Positions ``step`` apart in the middle of ``length`` pixels."""
+    """Positions ``step`` pixels apart, centred in ``length`` pixels."""
     count = max(1, length // step)
     return (length - 1 - (count - 1) * step) // 2 + step * np.arange(count)
 
 
 def cell_windows(radius: int) -> Array:
-    """The weights of the pixels along one axis in each of the four cells, (4, pixels)."""
+    """The weights of pixels along one axis for each of the four cells, (4, pixels)."""
     cell = 2 * radius / CELLS
     reach = math.ceil((CELLS + 1) / 2 * cell) - 1
     x = np.arange(-reach, reach + 1) / cell
@@ -69,14 +69,14 @@ def cell_windows(radius: int) -> Array:
 
 
 def ramp_norm(windows: Array) -> float:
-    """The length that a descriptor has, before it is scaled, where brightness rises by 1 a pixel everywhere."""
+    """The length of an unscaled descriptor where the grey value rises by 1 per pixel everywhere."""
     return 2 * float((windows.sum(axis=1, dtype=np.float64) ** 2).sum())
 
 
 def direction_maps(smooth: Array, first: int, last: int) -> Array:
-    """The gradient's length in each of 8 directions, for the rows ``first`` to ``last``: (rows, 8, columns).
+    """The gradient's length by direction, for the rows ``first`` to ``last``: (rows, 8, columns).
 
-    A direction between two is shared among them. On the edge of the image the gradient counts as 0.
+    A gradient between two directions is shared by them. At the edge of the image the gradient is 0.
     """
     height, width = smooth.shape
     maps = np.zeros((last - first, DIRECTIONS, width), np.float32)
@@ -89,7 +89,7 @@ def direction_maps(smooth: Array, first: int, last: int) -> Array:
     share = np.empty_like(angle)
     for direction in range(DIRECTIONS):
         np.subtract(angle, direction, out=share)
-        if direction == 0:  # which is also the one after the last
+        if direction == 0:  # is also the direction after the last
             np.minimum(share, DIRECTIONS - angle, out=share)
         np.abs(share, out=share)
         np.subtract(1, share, out=share)
@@ -99,7 +99,7 @@ def direction_maps(smooth: Array, first: int, last: int) -> Array:
 
 
 def sums_over_cells(maps: Array, windows: Array, rows: Array, columns: Array) -> Array:
-    """The 128 sums of each patch, without scaling: (points, 128)."""
+    """The 128 unscaled sums of each patch, (points, 128)."""
     height, _, width = maps.shape
     by_row = np.empty((len(rows), CELLS, DIRECTIONS, width), np.float32)
     flat = maps.reshape(height, -1)
@@ -114,9 +114,9 @@ def sums_over_cells(maps: Array, windows: Array, rows: Array, columns: Array) ->
 
 
 def windows_of(points: Array, windows: Array, length: int) -> Iterator[tuple[slice, slice, Array]]:
-    """Some neighbouring points of one axis, the pixels that they see, and their weights (points * 4, pixels).
+    """Yield groups of neighbouring points of one axis, their pixels, and their weights (points * 4, pixels).
 
-    Neighbours share most of their pixels, so that one product for several is faster than one for each.
+    Neighbours share most of their pixels, so one product for a group is faster than one for each point.
     """
     cells, pixels = windows.shape
     step = int(points[1] - points[0]) if len(points) > 1 else 1
@@ -131,8 +131,8 @@ def windows_of(points: Array, windows: Array, length: int) -> Iterator[tuple[sli
         yield some, slice(first, last), several[:, first - start : last - start]
 
 
-def finished(sums: Array, least_norm: float) -> Array:
-    """Descriptors out of the sums, without those whose gradients are too weak; a patch without any is all 0."""
+def normalized(sums: Array, least_norm: float) -> Array:
+    """Descriptors from their sums, without patches of weak gradients. A patch without gradients is 0."""
     norms = np.sqrt(np.einsum("ij,ij->i", sums, sums))
     if least_norm > 0:
         strong = norms >= least_norm
@@ -149,13 +149,16 @@ def scale_rows(rows: Array, norms: Array) -> None:
 
 
 def rooted(descriptors: Array) -> Array:
-    """RootSIFT (Arandjelovic and Zisserman 2012): square roots of shares, whose distance is Hellinger's."""
+    """RootSIFT: the square roots of descriptors of unit sum, whose euclidean distance is the Hellinger distance.
+
+    R. Arandjelovic, A. Zisserman: Three things everyone should know to improve object retrieval. CVPR, 2012.
+    """
     scale_rows(descriptors, descriptors.sum(axis=1))
     return np.sqrt(descriptors)
 
 
 def at_keypoints(grey: Array) -> Iterator[Array]:
-    """Descriptors at the keypoints that OpenCV's SIFT detects, turned along their gradients."""
+    """Descriptors at the keypoints that OpenCV's SIFT detects, rotated to the main direction of the gradient."""
     detector: Any = cv2.SIFT.create()
     _, found = detector.detectAndCompute(np.rint(grey).astype(np.uint8), None)
     if found is not None:

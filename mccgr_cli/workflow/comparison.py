@@ -1,4 +1,4 @@
-"""The results of an experiment side by side: means, ranks, and whether a difference is more than chance."""
+"""Compare the results of an experiment: means, ranks, and tests of differences."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from mccgr_cli.settings import METHODS, SWEPT
 
 @dataclass(frozen=True)
 class Comparison:
-    """One score of all variants: rows are values of k."""
+    """One score of all variants (a method with its settings), by k."""
 
     score: str
     ks: list[int]
     variants: list[str]
-    values: list[list[Array]]  # by k and variant: the score of every run, in the order of the runs
+    values: list[list[Array]]  # by k and variant: the scores of all runs, in their order
     runs: list[list[int]]  # by k: the runs that all variants have
 
     @property
@@ -32,20 +32,18 @@ class Comparison:
         return np.array([[cell.std(ddof=1) if len(cell) > 1 else 0.0 for cell in row] for row in self.values])
 
     def best(self) -> Array:
-        """A mask, by k and variant, of what is best to the three digits that are shown."""
+        """By k and variant: whether the mean is the best of its row, rounded to three digits as in the table."""
         shown = np.round(self.means, 3)
-        best: Array = shown == shown.max(axis=1, keepdims=True)
-        return best
+        return np.asarray(shown == shown.max(axis=1, keepdims=True))
 
     def mean_ranks(self) -> Array:
-        """By variant: its rank by mean, 1 the best, averaged over k."""
+        """By variant: the mean over k of its rank (1 is best)."""
         from scipy.stats import rankdata
 
-        ranks: Array = rankdata(-self.means, axis=1).mean(axis=0)
-        return ranks
+        return np.asarray(rankdata(-self.means, axis=1).mean(axis=0))
 
     def p_values(self, reference: str) -> dict[str, float]:
-        """Of Wilcoxon's signed-rank test of a variant against every other over all runs, corrected by Holm."""
+        """Wilcoxon's signed-rank test of one variant against each other over all runs: p values corrected by Holm."""
         from scipy.stats import wilcoxon
 
         mine = self.variants.index(reference)
@@ -58,7 +56,9 @@ class Comparison:
 
 
 def holm(p_values: Mapping[str, float]) -> dict[str, float]:
-    """S. Holm: A simple sequentially rejective multiple test procedure. Scandinavian Journal of Statistics 6(2), 1979.
+    """P values corrected for multiple tests.
+
+    S. Holm: A simple sequentially rejective multiple test procedure. Scandinavian Journal of Statistics 6(2), 1979.
 
     >>> holm({"a": 0.01, "b": 0.04, "c": 0.03})
     {'a': 0.03, 'c': 0.06, 'b': 0.06}
@@ -71,7 +71,7 @@ def holm(p_values: Mapping[str, float]) -> dict[str, float]:
 
 
 def compare(results: Mapping[str, Any], score: str, where: str = "results") -> Comparison:
-    """The columns of a results file, as a table of one score."""
+    """A table of one score, from the columns of a results file."""
     names = variant_names(results)
     variants = list(dict.fromkeys(names))
     ks = sorted({int(k) for k in results["k"]})
@@ -79,21 +79,21 @@ def compare(results: Mapping[str, Any], score: str, where: str = "results") -> C
     for name, k, run, value in zip(names, results["k"], results["run"], results[score], strict=True):
         cell = found.setdefault((int(k), name), {})
         if int(run) in cell:
-            raise DataError(where, f"run {run} of {name} for k={k} is there twice", "the file is damaged")
+            raise DataError(where, f"has run {run} of {name} for k={k} twice", "the file is damaged")
         cell[int(run)] = float(value)
     values, runs = [], []
     for k in ks:
         cells = [found.get((k, variant), {}) for variant in variants]
         shared = sorted(set.intersection(*(set(cell) for cell in cells)))
         if not shared:
-            raise DataError(where, f"no run of k={k} that all methods have", "the file is damaged")
+            raise DataError(where, f"has no run of k={k} that all methods share", "the file is damaged")
         values.append([np.array([cell[run] for run in shared]) for cell in cells])
         runs.append(shared)
     return Comparison(score, ks, variants, values, runs)
 
 
 def variant_names(results: Mapping[str, Any]) -> list[str]:
-    """The method of every row, with the values that were swept of those that matter to it."""
+    """For every row, its method with those settings that vary for this method."""
     methods = list(results["method"])
     varied: dict[str, list[str]] = {}
     for method in dict.fromkeys(methods):
@@ -107,7 +107,7 @@ def variant_names(results: Mapping[str, Any]) -> list[str]:
 
 
 def shown(value: Any) -> str:
-    """A setting as text, short if that tells it from others, and empty where it does not matter."""
+    """A setting as text: as short as exact, and empty if the method does not use it."""
     if isinstance(value, str):
         return value
     short = f"{value:g}"
@@ -115,7 +115,7 @@ def shown(value: Any) -> str:
 
 
 def reference_among(variants: Sequence[str], wanted: str | None) -> str | None:
-    """The variant to test the others against: the one of this name, or the first of this method."""
+    """The variant to test against the others: the one of this name, or the first of this method."""
     matching = [name for name in variants if (wanted or METHODS[0]) in (name, name.split()[0])]
     if wanted is not None and not matching:
         raise ParameterError("--against", f"{wanted} was not compared", f"choose one of {', '.join(variants)}")

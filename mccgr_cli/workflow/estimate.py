@@ -1,4 +1,4 @@
-"""How long a factorization will take, from a few steps on some of its rows."""
+"""Predict the time of a factorization from a few iterations on some of its rows."""
 
 from __future__ import annotations
 
@@ -21,24 +21,24 @@ from mccgr_cli.core.principal_axes import leading_axes
 from mccgr_cli.core.solver import make_update
 from mccgr_cli.core.starts import random_start
 from mccgr_cli.settings import GraphSettings, Settings
-from mccgr_cli.workflow.stages import WEIGHING_STEPS
+from mccgr_cli.workflow.factorization import WEIGHING_STEPS
 
-WORTHWHILE = 2e10  # multiplications: below that a run takes a few seconds, and an estimate is not worth its time
-SAMPLE_BYTES = 32 << 20  # of X that steps are tried with
-LONG = 60  # seconds that a graph may take before other ways are named
-POINTS = 3000  # that neighbours are sought among
-FIRST_ROWS = 100  # that show how long rows are
-EDGES = 5  # of a sample in a graph that is not there yet
+WORTHWHILE = 2e10  # multiplications: a run with fewer takes some seconds, and needs no estimate
+SAMPLE_BYTES = 32 << 20  # of X for the timed iterations
+LONG = 60  # seconds for a graph above which a faster search is suggested
+POINTS = 3000  # for the timed neighbour search
+FIRST_ROWS = 100  # to measure the bytes of a row
+EDGES = 5  # of a sample in the random graph of the timed iterations
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """Seconds, of the graph and of an iteration, and how many there are at most."""
+    """Seconds for the graph and for one iteration, and the largest number of iterations."""
 
     graph: float
     iteration: float
     iterations: int
-    could_be_fast: bool = False  # whether neighbours are sought exactly, and need not be
+    could_be_fast: bool = False  # whether an approximate search is possible where an exact one is planned
 
     @property
     def seconds(self) -> float:
@@ -52,7 +52,8 @@ class Estimate:
 
 
 def in_time(seconds: float) -> str:
-    """
+    """Seconds in a readable unit.
+
     >>> in_time(0.0123), in_time(12.3), in_time(600), in_time(10_000)
     ('0.012 s', '12 s', '10 min', '2.8 h')
     """
@@ -70,7 +71,7 @@ def is_worthwhile(X: BlockSource, settings: Settings) -> bool:
 
 @threads_for_blocks()
 def estimate(X: BlockSource, settings: Settings, graph: GraphSettings | None) -> Estimate:
-    """``graph``: of the one that is to be built, if one is."""
+    """Time a few iterations, and a search if a graph must be built (``graph``), and extrapolate."""
     n = X.shape[0]
     first = size_of(X.take(slice(0, min(n, FIRST_ROWS))))
     rows = int(np.clip(SAMPLE_BYTES * first.samples // first.bytes, 1, n))
@@ -79,8 +80,9 @@ def estimate(X: BlockSource, settings: Settings, graph: GraphSettings | None) ->
     reading = 0.0 if X.whole is not None else reading * share
     some = MemoryBlocks(part)
     iteration = max(reading, iteration_seconds(some, settings) * share)
+    iterations = settings.iterations * settings.restarts
     if graph is None:
-        return Estimate(0.0, iteration, settings.iterations * settings.restarts)
+        return Estimate(0.0, iteration, iterations)
     features = graph.graph_features if METHODS[settings.method].weighted else "plain"
     learning = 0.0
     if features != "plain":
@@ -88,23 +90,19 @@ def estimate(X: BlockSource, settings: Settings, graph: GraphSettings | None) ->
         learning = WEIGHING_STEPS * max(reading, iteration_seconds(some, few) * share)
     one, fast = search_seconds(some, graph, settings.k, share, reading)
     searches = 2 if features == "explained" else 1
-    return Estimate(
-        learning + searches * one,
-        iteration,
-        settings.iterations * settings.restarts,
-        not fast and may_be_fast(X, graph, settings.k),
-    )
+    could_be_fast = not fast and can_approximate(X, graph, settings.k)
+    return Estimate(learning + searches * one, iteration, iterations, could_be_fast)
 
 
-def may_be_fast(X: BlockSource, graph: GraphSettings, k: int) -> bool:
-    """Whether a fast search would do for these samples, and was not ruled out."""
+def can_approximate(X: BlockSource, graph: GraphSettings, k: int) -> bool:
+    """Whether an approximate search is possible for these samples and not excluded by the settings."""
     on_axes = np.empty((1, 1), dtype=np.float32)
     samples = on_axes if graph.axes_for(k) or X.whole is None else X.whole
     return graph.search == "auto" and has_library() and not beyond_the_library(samples, graph.metric or "euclidean")
 
 
 def iteration_seconds(X: MemoryBlocks, settings: Settings) -> float:
-    """Of one on these rows, with some graph."""
+    """The time of one iteration on these rows, with a random graph."""
     rng = np.random.default_rng(0)
     known, k, n = moments(X), min(settings.k, *X.shape), X.shape[0]
     edges = rng.integers(n, size=(2, EDGES * n))
@@ -112,12 +110,12 @@ def iteration_seconds(X: MemoryBlocks, settings: Settings) -> float:
     start = random_start(X, k, known.mean, rng)
     update = make_update(X, replace(settings, k=k), A + A.T, known, *start)
     update.start()
-    update.step()  # what it loads and compiles is not counted
+    update.step()  # not timed: it loads and compiles code
     return min(timed(update.step)[0] for _ in range(2))
 
 
 def search_seconds(X: MemoryBlocks, graph: GraphSettings, k: int, share: float, reading: float) -> tuple[float, bool]:
-    """Of all samples, of which these are a share, for their neighbours; and whether by a fast search."""
+    """The time to search neighbours of ``share`` times these samples, and whether the search is approximate."""
     rng = np.random.default_rng(0)
     samples = X.shape[0] * share
     axes = graph.axes_for(k)
@@ -134,7 +132,7 @@ def search_seconds(X: MemoryBlocks, graph: GraphSettings, k: int, share: float, 
     metric = graph.metric or "euclidean"
     seconds, _ = timed(lambda: nearest(points, neighbors, metric, "exact"))
     fast = graph.search == "approximate" or (graph.search == "auto" and samples > LARGEST_EXACT and has_library())
-    # Exactly, time grows as the square; approximately, as the power of 1.5.
+    # The time of an exact search grows with the square of the samples, of an approximate one with the power 1.5.
     times = samples / points.shape[0]
     return found + seconds * times ** (1.5 if fast else 2), fast
 

@@ -1,7 +1,7 @@
-"""The paper's protocol: several methods, the same draws of classes and the same starts for all of them.
+"""The paper's protocol: compare methods on the same random draws of classes, from the same starts.
 
-A trial is one draw of classes, under one normalization: everything in it is computed from the same samples, and a
-trial depends on nothing but the matrix, the plan and its own number, so trials may be done in any order, anywhere.
+A trial is one draw of classes with one normalization. It depends only on the matrix, the plan and its own number, so
+trials can run in any order and in any process.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from scipy import sparse
 from threadpoolctl import threadpool_limits
 
 from mccgr_cli.blocks.in_memory import MemoryBlocks
@@ -26,11 +25,16 @@ from mccgr_cli.core.solver import Factors, Start, begin, uses_graph
 from mccgr_cli.errors import ParameterError
 from mccgr_cli.files.container import RESULTS, Field
 from mccgr_cli.settings import BASELINES, SCORES, GraphSettings, Settings
-from mccgr_cli.workflow import stages
+from mccgr_cli.workflow import factorization
 
-WITHIN = 0.01  # of the last objective: how near it must stay for a run to count as settled
+SETTLED = 0.01  # largest relative distance of a settled objective from the last one
 
-Row = dict[str, Any]
+Row = dict[str, Any]  # one row of a results file
+NOT_APPLICABLE: Row = {
+    **dict.fromkeys(("alpha", "strength", "theta", "keep", "seconds"), float("nan")),
+    **dict.fromkeys(("neighbors", "iterations", "settled", "converged"), 0),
+    "weight": "",
+}
 
 
 @dataclass(frozen=True)
@@ -41,12 +45,12 @@ class Plan:
     ks: tuple[int, ...]
     runs: int
     seed: int
-    settings: Settings  # what is not swept; its k and seed are the trial's
+    settings: Settings  # all other settings; k and seed are those of a trial
     graph: GraphSettings
     normalize: tuple[str, ...]
-    alpha: tuple[float | None, ...]  # None: by strength
+    alpha: tuple[float | None, ...]  # None: use strength
     strength: tuple[float, ...]
-    theta: tuple[float | None, ...]  # None: by keep
+    theta: tuple[float | None, ...]  # None: use keep
     keep: tuple[float, ...]
     neighbors: tuple[int, ...]
     weight: tuple[str, ...]
@@ -60,12 +64,12 @@ class Plan:
         return [replace(self.graph, neighbors=neighbors, weight=weight) for neighbors, weight in pairs]
 
     def settings_of(self, method: str) -> list[Settings]:
-        """Every combination of the values that matter to a method, with the first of those that do not."""
-        has = METHODS[method]
-        alphas = self.alpha if has.graph else self.alpha[:1]
-        strengths = self.strength if has.graph and None in alphas else self.strength[:1]
-        thetas = self.theta if has.weighted else self.theta[:1]
-        keeps = self.keep if has.weighted and None in thetas else self.keep[:1]
+        """Every combination of the values that a method uses; of values that it does not use, the first."""
+        uses = METHODS[method]
+        alphas = self.alpha if uses.graph else self.alpha[:1]
+        strengths = self.strength if uses.graph and None in alphas else self.strength[:1]
+        thetas = self.theta if uses.weighted else self.theta[:1]
+        keeps = self.keep if uses.weighted and None in thetas else self.keep[:1]
         return [
             replace(self.settings, method=method, alpha=alpha, strength=strength, theta=theta, keep=keep)
             for alpha, strength, theta, keep in itertools.product(alphas, strengths, thetas, keeps)
@@ -86,39 +90,39 @@ class Trial:
 
 
 def check(plan: Plan, X: Matrix, labels: Array) -> None:
-    """Refuse what some trial could not do."""
+    """Refuse a plan with trials that are impossible for this matrix."""
     k, classes, features = max(plan.ks), len(np.unique(labels)), X.shape[1]
     if k > classes:
-        raise ParameterError("--k", f"{k} classes are to be drawn of {classes}", f"give at most {classes}")
+        raise ParameterError("--k", f"cannot draw {k} classes of {classes}", f"give at most {classes}")
     if k > features:
         what = f"{k} components are more than {features} features have room for"
         raise ParameterError("--k", what, f"give at most {features}")
 
 
-def draw(labels: Array, trial: Trial, seed: int) -> tuple[Array, int]:
-    """The samples of k random classes, and a seed for everything else that is random in the trial."""
+def draw_classes(labels: Array, trial: Trial, seed: int) -> tuple[Array, int]:
+    """The samples of k random classes, and a seed for all other random numbers of the trial."""
     rng = np.random.default_rng([seed, trial.k, trial.run])
     chosen = rng.choice(np.unique(labels), trial.k, replace=False)
     return np.flatnonzero(np.isin(labels, chosen)), int(rng.integers(2**31))
 
 
 def perform(trial: Trial, X: Matrix, labels: Array, plan: Plan) -> list[Row]:
-    """What every method makes of one draw; with one thread, as other trials use the other cores."""
-    import sklearn.cluster  # noqa: F401 - its threads are limited only if they are there before the limit
+    """The results of every method in one trial. It uses one thread, because other trials use the other cores."""
+    import sklearn.cluster  # noqa: F401 - its threads are limited only if it is imported before
 
     with threadpool_limits(limits=1):
-        return list(Bench(trial, X, labels, plan).rows())
+        return list(TrialRunner(trial, X, labels, plan).rows())
 
 
-class Bench:
-    """The samples of a trial, and what its methods share."""
+class TrialRunner:
+    """The samples of a trial, and the graphs and starts that its methods share."""
 
     def __init__(self, trial: Trial, X: Matrix, labels: Array, plan: Plan) -> None:
-        samples, self.seed = draw(labels, trial, plan.seed)
+        samples, self.seed = draw_classes(labels, trial, plan.seed)
         self.trial, self.plan = trial, plan
         self.X = normalize(X[samples].astype(np.float64), trial.normalize)
         self.labels = labels[samples].tolist()
-        self.graphs: dict[Hashable, sparse.csr_array[Any] | None] = {}
+        self.graphs: dict[Hashable, factorization.Graph | None] = {}
         self.starts: dict[Hashable, list[Start]] = {}
 
     def rows(self) -> Iterator[Row]:
@@ -136,65 +140,51 @@ class Bench:
                     rho = factors.rho
                 yield row
         if "k-means" in plan.methods:
-            yield self.scored("k-means", self.X)
+            yield self.clustered("k-means", self.X)
         if "k-means-weighted" in plan.methods:
             if rho is None:
                 rho = self.factorize(plan.settings_of("mcc")[0], graphs[0])[0].rho
-            yield self.scored("k-means-weighted", weigh_features(self.X, rho))
+            yield self.clustered("k-means-weighted", weigh_features(self.X, rho))
 
     def shared_starts(self, settings: Settings, graph: GraphSettings) -> list[Start]:
-        """The W and H that all methods begin with: those of mccgr with its graph, whatever that weighs."""
+        """The W and H from which all methods start: those of mccgr with its default strength."""
         settings = replace(settings, method="mccgr", alpha=None, strength=Settings.strength)
-        key = what_graphs_depend_on(settings, graph)
+        key = graph_key(settings, graph)
         if key not in self.starts:
             A = self.choose_graph(settings, graph) if settings.init == "graph" else None
             self.starts[key] = begin(MemoryBlocks(self.X), settings, A)
         return self.starts[key]
 
-    def choose_graph(self, settings: Settings, graph: GraphSettings) -> sparse.csr_array[Any] | None:
-        """The graph that a method takes by itself, built once."""
-        key = what_graphs_depend_on(settings, graph)
+    def choose_graph(self, settings: Settings, graph: GraphSettings) -> factorization.Graph | None:
+        """The graph of a method, built once."""
+        key = graph_key(settings, graph)
         if key not in self.graphs:
-            self.graphs[key] = stages.choose_graph(self.X, settings, graph)
+            self.graphs[key] = factorization.choose_graph(self.X, settings, graph)
         return self.graphs[key]
 
     def factorize(self, settings: Settings, graph: GraphSettings) -> tuple[Factors, Row]:
         settings = replace(settings, k=self.trial.k, seed=self.seed)
         starts, A = self.shared_starts(settings, graph), self.choose_graph(settings, graph)
         began = time.perf_counter()
-        factors = stages.factorize(self.X, settings, A, starts)
+        factors = factorization.factorize(self.X, settings, A, starts)
         seconds = time.perf_counter() - began
-        about = {**told(settings, graph), **course(factors), "seconds": seconds}
-        return factors, self.scored(settings.method, factors.W, about)
+        columns = {**settings_columns(settings, graph), **convergence_columns(factors), "seconds": seconds}
+        return factors, self.clustered(settings.method, factors.W, columns)
 
-    def scored(self, method: str, samples: Matrix, about: Mapping[str, Any] | None = None) -> Row:
+    def clustered(self, method: str, samples: Matrix, columns: Mapping[str, Any] | None = None) -> Row:
+        """A row with the scores of k-means clusters of these samples."""
         scores = evaluate(self.labels, kmeans(samples, self.trial.k, self.plan.restarts, self.seed))
-        return {
-            **NOTHING,
-            "k": self.trial.k,
-            "run": self.trial.run,
-            "method": method,
-            "normalize": self.trial.normalize,
-            **(about or {}),
-            **{name: getattr(scores, name) for name in SCORES},
-        }
+        trial = {"k": self.trial.k, "run": self.trial.run, "method": method, "normalize": self.trial.normalize}
+        return {**NOT_APPLICABLE, **trial, **(columns or {}), **{name: getattr(scores, name) for name in SCORES}}
 
 
-NAN = float("nan")
-NOTHING: Row = {
-    **dict.fromkeys(("alpha", "strength", "theta", "keep", "seconds"), NAN),
-    **dict.fromkeys(("neighbors", "iterations", "settled", "converged"), 0),
-    "weight": "",
-}
-
-
-def what_graphs_depend_on(settings: Settings, graph: GraphSettings) -> Hashable:
-    """Of what differs within a trial."""
+def graph_key(settings: Settings, graph: GraphSettings) -> Hashable:
+    """All settings that differ within a trial and change its graph."""
     return graph, settings.method, uses_graph(settings), settings.keep, settings.theta
 
 
-def told(settings: Settings, graph: GraphSettings) -> Row:
-    """The settings that matter to a method."""
+def settings_columns(settings: Settings, graph: GraphSettings) -> Row:
+    """The settings that a method uses."""
     method = METHODS[settings.method]
     row: Row = {}
     if method.graph:
@@ -205,16 +195,16 @@ def told(settings: Settings, graph: GraphSettings) -> Row:
     return row
 
 
-def course(factors: Factors) -> Row:
-    """How a run went: its length, and from where on its objective stayed near the last."""
+def convergence_columns(factors: Factors) -> Row:
+    """The number of iterations, and the iteration from which the objective stays near its last value."""
     objective = factors.history["objective"]
-    far = np.flatnonzero(np.abs(objective - objective[-1]) > WITHIN * abs(objective[-1]))
+    far = np.flatnonzero(np.abs(objective - objective[-1]) > SETTLED * abs(objective[-1]))
     settled = int(far[-1]) + 1 if len(far) else 0
     return {"iterations": factors.iterations, "settled": settled, "converged": int(factors.converged)}
 
 
 def are_rows(found: Any) -> bool:
-    """Whether these can be the results of a trial, as a results file holds them."""
+    """Whether these are rows of a results file; a journal may be damaged."""
     rows = isinstance(found, list) and len(found) > 0 and all(isinstance(row, dict) for row in found)
     if not rows or any(row.keys() != RESULTS.keys() for row in found):
         return False

@@ -1,60 +1,64 @@
-"""The stages between files: from the contents of one kind of file to those of the next.
+"""The stages between files: each makes the contents of one kind of file from those of another.
 
-What a command does apart from reading, showing and writing is here, for whoever else needs it.
+A command only reads, shows and writes; its work is done here, so that other programs can use it too.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, replace
-from typing import TYPE_CHECKING, Any, TypeAlias
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scipy import sparse
 
 from mccgr_cli.blocks.from_file import blocks_of
-from mccgr_cli.blocks.in_memory import as_source
 from mccgr_cli.blocks.protocol import Array, BlockSource, Matrix
 from mccgr_cli.blocks.rows import Transformed, normalize
 from mccgr_cli.core import kmeans as clustering
-from mccgr_cli.core.graph import GraphHealth, build_graph, explained, parts
+from mccgr_cli.core.graph import GraphHealth, build_graph
 from mccgr_cli.core.methods import METHODS
-from mccgr_cli.core.neighbours import Search, check_search
-from mccgr_cli.core.solver import Factors, OnPause, Progress, Start, Step, solve, transform, uses_graph
+from mccgr_cli.core.neighbours import Search
+from mccgr_cli.core.solver import Factors, transform
 from mccgr_cli.errors import DataError, ParameterError, one_line
 from mccgr_cli.files.container import FACTORS, Contents
 from mccgr_cli.files.lazy_matrix import StoredMatrix
 from mccgr_cli.files.readers import Loaded
 from mccgr_cli.files.readers.checks import check_scale
 from mccgr_cli.settings import HISTORY, NORMALIZATIONS, Description, GraphSettings, Learning, Settings
+from mccgr_cli.workflow.factorization import Graph as Graph
+from mccgr_cli.workflow.factorization import check_graph as check_graph
+from mccgr_cli.workflow.factorization import check_start as check_start
+from mccgr_cli.workflow.factorization import choose_graph as choose_graph
+from mccgr_cli.workflow.factorization import factorize as factorize
 
-Graph: TypeAlias = "sparse.csr_array[Any]"  # an adjacency (n, n)
+GRAPH_COUNTS = ("edges", "isolated", "components")  # of GraphHealth, stored with factors
+SAME_FEATURES = "describe the new samples by the same features; images with 'mccgr extract --codebook'"
 
-WEIGHING_STEPS = 20  # after which the weights of the features are good enough to look for neighbours with
-DOUBTFUL = 0.1  # share of the average of what parts explain, at which a feature counts half
-
-if TYPE_CHECKING:  # what reads images is loaded only where there are images
+if TYPE_CHECKING:  # the libraries for images are loaded only where there are images
     from mccgr_cli.images.codebook import Codebook
     from mccgr_cli.images.extract import Counts
     from mccgr_cli.images.find import Skipped
 
 
-def prepare(matrix: Loaded, how: str, dtype: str | None = None) -> Matrix:
-    """X in the precision asked for, its rows normalized, or what stays in its file. The contents give their X away."""
+def prepare(matrix: Loaded, normalization: str, dtype: str | None = None) -> Matrix:
+    """X with normalized rows in this precision. X is removed from the contents, so that only one copy exists.
+
+    A matrix that stays in its file is not read now: its rows are normalized whenever they are read.
+    """
     X: Matrix = matrix.contents.datasets.pop("X")
     if isinstance(X, StoredMatrix):
         check_scale(X.largest, np.dtype(dtype or X.dtype), matrix.name)
-        return X.prepared_as(how, dtype)
+        return X.prepared_as(normalization, dtype)
     if dtype is not None and X.dtype != dtype:
         check_scale(float(X.max()), np.dtype(dtype), matrix.name)
         X = X.astype(dtype)
-    return normalize(X, how)
+    return normalize(X, normalization)
 
 
 def words_contents(
     counts: Counts, X: Array, book: Codebook, learning: Learning | None, skipped: Sequence[Skipped]
 ) -> Contents:
-    """The matrix of the words that images show, with what it takes to describe others in the same way."""
+    """A matrix file of word counts, with the codebook that describes other images in the same way."""
     datasets: dict[str, Any] = {"X": X, "codebook": book.words, "feature_names": book.feature_names()}
     datasets["sample_names"] = [image.name for image in counts.images]
     labels = [image.label for image in counts.images]
@@ -72,22 +76,23 @@ def words_contents(
     return Contents("matrix", datasets, attributes)
 
 
-def read_codebook(given: Loaded) -> Codebook:
-    """The words in a file of ``mccgr extract``, and how they describe."""
+def read_codebook(matrix: Loaded) -> Codebook:
+    """The codebook in a file of ``mccgr extract``."""
     from mccgr_cli.images.codebook import Codebook
 
-    contents = given.contents
+    contents = matrix.contents
     if "codebook" not in contents:
-        raise DataError(given.name, "holds no codebook", "name a file from mccgr extract")
+        raise DataError(matrix.name, "holds no codebook", "name a file from mccgr extract")
     stored: dict[str, Any] = {name: contents.attributes.get(name) for name in Description.__dataclass_fields__}
-    damaged = DataError(given.name, "its codebook is damaged or was changed", "extract it again")
+    damaged = DataError(matrix.name, "its codebook is damaged or was changed", "extract it again")
     try:
-        described = Description(**{**stored, "radii": tuple(stored["radii"] or ())})
-        book = Codebook(contents["codebook"].astype(np.float32), described, contents.attributes.get("soft_width", 0.0))
-        whole = book.is_sound() and book.sha256() == contents.attributes.get("codebook_sha256")
+        description = Description(**{**stored, "radii": tuple(stored["radii"] or ())})
+        words, width = contents["codebook"].astype(np.float32), contents.attributes.get("soft_width", 0.0)
+        book = Codebook(words, description, width)
+        intact = book.is_sound() and book.sha256() == contents.attributes.get("codebook_sha256")
     except (TypeError, ValueError):  # attributes of another type
         raise damaged from None
-    if not whole:
+    if not intact:
         raise damaged
     return book
 
@@ -95,163 +100,69 @@ def read_codebook(given: Loaded) -> Codebook:
 def make_graph(
     X: Matrix | BlockSource,
     settings: GraphSettings,
-    how: str,
+    normalization: str,
     names: dict[str, Any],
     on_search: Callable[[Search], None] | None = None,
 ) -> Contents:
-    """``on_search`` is told how the neighbours were found; the recall of approximate ones is kept."""
-    searches: list[Search] = []
-    A = build_graph(X, settings, None, searches.append)
+    """A graph file, with the recall if the search was approximate. ``on_search`` receives how neighbours were found."""
     attributes = {name: value for name, value in asdict(settings).items() if value is not None}
-    for search in searches:
+
+    def searched(search: Search) -> None:
         if not search.exact:
             attributes["recall"] = search.recall
         if on_search is not None:
             on_search(search)
-    carried = {name: names[name] for name in ("sample_names",) if name in names}
-    return Contents("graph", {"A": A, **carried}, {**attributes, "normalize": how})
+
+    A = build_graph(X, settings, None, searched)
+    sample_names = {name: names[name] for name in ("sample_names",) if name in names}
+    return Contents("graph", {"A": A, **sample_names}, {**attributes, "normalize": normalization})
 
 
-def choose_graph(
-    X: Matrix | BlockSource,
-    settings: Settings,
-    graph_settings: GraphSettings,
-    given: Graph | None = None,
-    on_search: Callable[[Search], None] | None = None,
-) -> Graph | None:
-    """The graph that was given, or one built from X; None where the method uses none.
-
-    ``on_search`` is told how the neighbours in it were found.
-    """
-    if not uses_graph(settings):
-        return None
-    if given is not None:
-        return given
-    check_search(graph_settings.search)
-    graph_settings = replace(graph_settings, axes=graph_settings.axes_for(settings.k))
-    features = graph_settings.graph_features if METHODS[settings.method].weighted else "plain"
-    counts = learn_weights(X, settings) if features != "plain" else None
-    if features == "explained":
-        part = parts(build_graph(X, graph_settings, counts), settings.k, settings.seed)
-        counts = judge_features(X, part)
-    return build_graph(X, graph_settings, counts, on_search)
-
-
-def learn_weights(X: Matrix | BlockSource, settings: Settings) -> Array:
-    """The weights of the features (d,) before there is a graph: a few steps without one."""
-    few: dict[str, Any] = {
-        "method": "mcc",
-        "solver": "multiplicative",
-        "iterations": WEIGHING_STEPS,
-        "restarts": 1,
-        "init": "nndsvd",
-    }
-    return factorize(X, replace(settings, **few)).rho
-
-
-def judge_features(X: Matrix | BlockSource, part: Array) -> Array:
-    """How much each feature is to count (d,) if samples belong together in these parts.
-
-    Those that differ between the parts count, all nearly alike; those that do not are noise, or tell other things.
-    """
-    shares = explained(as_source(X), part)
-    return shares / (shares + DOUBTFUL * shares.mean()) if shares.any() else np.ones(len(shares))
-
-
-def check_graph(given: Any, samples: int, where: str) -> Graph:
-    """An adjacency, if it can serve for so many samples."""
-    A: Graph = sparse.csr_array(given)
-    if A.shape[0] != samples:
-        raise DataError(where, f"a graph of {A.shape[0]} samples for a matrix of {samples}", "build it anew")
-    if A.nnz and abs(A - A.T).max() > 1e-6 * A.max():
-        raise DataError(where, "the graph is not symmetric", "build it anew with 'mccgr graph'")
-    return A
-
-
-def check_start(W: Array, H: Array, k: int, shape: tuple[int, int], where: str) -> Start:
-    """Factors, if they can serve as the start for a matrix of this shape."""
-    needed = (shape[0], k), (k, shape[1])
-    if (W.shape, H.shape) != needed:
-        what = f"W {W.shape} and H {H.shape} where {needed[0]} and {needed[1]} are needed"
-        raise DataError(where, what, "start from factors of this matrix with this k")
-    if W.max() == 0 or H.max() == 0:
-        raise DataError(where, "its factors are 0, from where no update moves", "start from something else")
-    return W, H
-
-
-def require(given: Loaded, *names: str) -> None:
-    """Refuse clusters that were not made from factors where the factors are needed."""
-    missing = [name for name in names if name not in given.contents]
+def require(factors: Loaded, *names: str) -> None:
+    """Refuse a clusters file without these datasets: it was made from a matrix, not from factors."""
+    missing = [name for name in names if name not in factors.contents]
     if missing:
         what = f"clusters of a matrix, without the factors /{' /'.join(missing)}"
-        raise DataError(given.name, what, "name a file from mccgr factorize, or clusters made from one")
-
-
-def factorize(
-    X: Matrix | BlockSource,
-    settings: Settings,
-    graph: Graph | None = None,
-    starts: Sequence[Start] | None = None,
-    on_step: Callable[[Step], None] | None = None,
-    resumed: Progress | None = None,
-    on_pause: OnPause | None = None,
-) -> Factors:
-    """X ~ WH; see :func:`mccgr_cli.core.solver.solve`."""
-    if settings.k > min(X.shape):
-        what = f"{settings.k} components are more than a {X.shape[0]} x {X.shape[1]} matrix has room for"
-        raise ParameterError("--k", what, f"give at most {min(X.shape)}")
-    factors = solve(as_source(X), settings, graph, starts, on_step, resumed, on_pause)
-    if not all(part.min() >= 0 and part.max() < np.inf for part in (factors.W, factors.H, factors.rho)):  # or NaN
-        raise DataError("X", "its factors have numbers that overflow", "rescale X to a mean of 1")
-    return factors
+        raise DataError(factors.name, what, "name a file from mccgr factorize, or clusters made from one")
 
 
 def factors_contents(
-    factors: Factors, settings: Settings, how: str, names: dict[str, Any], graph: GraphHealth | None = None
+    factors: Factors, settings: Settings, normalization: str, names: dict[str, Any], graph: GraphHealth | None = None
 ) -> Contents:
-    """``graph``: what is to be known of the one that was used, as it is not kept itself."""
+    """A factors file. The graph is not stored, only its counts."""
     history = {f"history/{name}": factors.history[name] for name in HISTORY}
-    chosen = {name: value for name, value in asdict(settings).items() if value is not None}
-    return Contents(
-        "factors",
-        {"W": factors.W, "H": factors.H, "rho": factors.rho, **history, **names},
-        {**chosen, "alpha": factors.alpha, "normalize": how, "converged": factors.converged, **told_of(graph)},
-    )
+    attributes = {name: value for name, value in asdict(settings).items() if value is not None}
+    attributes |= {"alpha": factors.alpha, "normalize": normalization, "converged": factors.converged}
+    if graph is not None:
+        attributes |= {f"graph_{name}": getattr(graph, name) for name in GRAPH_COUNTS}
+    return Contents("factors", {"W": factors.W, "H": factors.H, "rho": factors.rho, **history, **names}, attributes)
 
 
-OF_GRAPH = ("edges", "isolated", "components")
-
-
-def told_of(graph: GraphHealth | None) -> dict[str, int]:
-    """As attributes of factors."""
-    return {} if graph is None else {f"graph_{name}": getattr(graph, name) for name in OF_GRAPH}
-
-
-def cluster(given: Loaded, how: str, assign: str, k: int | None, restarts: int, seed: int) -> Contents:
-    """Clusters of the coefficients in a factors file, or of the samples in a matrix file: the baseline."""
-    contents = given.contents
+def cluster(source: Loaded, normalization: str, assign: str, k: int | None, restarts: int, seed: int) -> Contents:
+    """Clusters of the coefficients in a factors file, or of the samples in a matrix file (the baseline)."""
+    contents = source.contents
     names = contents.names()
     if contents.kind == "matrix":
         if k is None or assign == "max":
             missing = "--k" if k is None else "--assign"
-            raise ParameterError(missing, f"{given.name} is a matrix, not factors", "give --k and not --assign")
-        samples = prepare(given, how)
+            raise ParameterError(missing, f"{source.name} is a matrix, not factors", "give --k and not --assign")
+        samples = prepare(source, normalization)
     else:
-        require(given, "W")
+        require(source, "W")
         samples = contents["W"]
         if assign == "max" and k not in (None, samples.shape[1]):
             raise ParameterError("--k", f"the {samples.shape[1]} components are the clusters", "leave it out")
-        if how != "none":
-            raise ParameterError("--normalize", f"{given.name} holds factors, not a matrix", "leave it out")
+        if normalization != "none":
+            raise ParameterError("--normalize", f"{source.name} holds factors, not a matrix", "leave it out")
     k = k or samples.shape[1]
     assignments = assign_clusters(samples, k, assign, restarts, seed)
-    carried = {name: contents[name] for name in FACTORS if name in contents}
+    factors = {name: contents[name] for name in FACTORS if name in contents}
     chosen = {"cluster_k": k, "cluster_assign": assign, "cluster_restarts": restarts, "cluster_seed": seed}
-    return Contents("clusters", {"assignments": assignments, **carried, **names}, {**contents.attributes, **chosen})
+    return Contents("clusters", {"assignments": assignments, **factors, **names}, {**contents.attributes, **chosen})
 
 
 def assign_clusters(samples: Matrix, k: int, assign: str, restarts: int, seed: int) -> Array:
-    """The cluster of each sample, (n,)."""
+    """The cluster of each sample (n,): by k-means, or by the largest coefficient if ``assign`` is "max"."""
     check_clusters(k, assign, samples.shape[0])
     return clustering.largest_coefficient(samples) if assign == "max" else clustering.kmeans(samples, k, restarts, seed)
 
@@ -262,31 +173,28 @@ def check_clusters(k: int, assign: str, samples: int) -> None:
 
 
 def transform_matrix(factors: Loaded, matrix: Loaded) -> Contents:
-    """New samples on the basis of a factors file, normalized as the samples were that it was learnt from."""
+    """The coefficients of new samples on the basis H of a factors file, with the normalization stored there."""
     require(factors, "H", "rho")
     learnt = factors.contents
-    method, how = learnt.attributes.get("method", "l2"), learnt.attributes.get("normalize", "none")
-    if method not in METHODS or how not in NORMALIZATIONS:
-        what = f"learnt by method {method!r} on rows normalized by {how!r}, of which this mccgr knows nothing"
+    method, normalization = learnt.attributes.get("method", "l2"), learnt.attributes.get("normalize", "none")
+    if method not in METHODS or normalization not in NORMALIZATIONS:
+        what = f"learnt by method {method!r} on rows normalized by {normalization!r}, which this mccgr does not know"
         raise DataError(factors.name, what, "update mccgr, or make the file again")
     names = matrix.contents.names()
-    X = prepare(matrix, how)
+    X = prepare(matrix, normalization)
     order = order_of_features(X.shape[1], names, factors, matrix.name)
     source: BlockSource = blocks_of(X)
     if order is not None:
         source = Transformed(source, columns_of, order)
     W = transform(source, learnt["H"], learnt["rho"], method)
-    carried = {name: learnt[name] for name in (*FACTORS, "feature_names") if name != "W" and name in learnt}
-    about_others = [f"graph_{name}" for name in OF_GRAPH]  # new samples have no graph
-    attributes = {name: value for name, value in learnt.attributes.items() if name not in about_others}
-    return Contents("factors", {"W": W, **names, **carried}, attributes)
-
-
-SAME_FEATURES = "describe the new samples by the same features; images with 'mccgr extract --codebook'"
+    kept = {name: learnt[name] for name in (*FACTORS, "feature_names") if name != "W" and name in learnt}
+    of_old_graph = [f"graph_{name}" for name in GRAPH_COUNTS]  # new samples have no graph
+    attributes = {name: value for name, value in learnt.attributes.items() if name not in of_old_graph}
+    return Contents("factors", {"W": W, **names, **kept}, attributes)
 
 
 def order_of_features(features: int, names: dict[str, Any], factors: Loaded, where: str) -> list[int] | None:
-    """The columns of X in the order of the basis; None if they are in it."""
+    """The columns of X in the order of the basis; None if they are in this order already."""
     known, d = factors.contents.datasets.get("feature_names"), factors.contents["H"].shape[1]
     if features != d:
         what = f"{features} features where the basis has {d}"

@@ -1,40 +1,39 @@
-"""Which k the criteria speak for, and why; see docs/RANK.md."""
+"""Recommend a k from the criteria, with reasons; see docs/RANK.md."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from mccgr_cli.blocks.protocol import Array
 
-ENOUGH = 0.75  # of what can be predicted at all, that k components must predict
-FIRM = 0.8  # how reproducible the least reproducible cluster is of clusters that are to be relied on
-ROUNDING = 1e-6  # below which errors are the same
+ENOUGH = 0.75  # fraction of the best possible prediction that k components must reach
+FIRM = 0.8  # reproducibility of the least reproducible cluster from which clusters are reliable
+ROUNDING = 1e-6  # errors that differ by less are equal
 
 
 @dataclass(frozen=True)
 class Recommendation:
-    """A number of components, what each criterion by itself would say (0: nothing), and why."""
+    """The recommended k, the k that each criterion alone recommends (0 if none), and the reasons."""
 
     k: int
     by_stability: int
-    by_heldout: int  # the fewest components that predict as well as any number
+    by_heldout: int  # the fewest components that predict as well as any other number
     by_silhouette: int
     bracket: tuple[int, int]  # the least and the most components that prediction allows
-    firm: bool  # whether the clusters can be relied on, and no criterion speaks against it
+    firm: bool  # whether the clusters are reliable and no criterion contradicts
     reasons: str
 
 
 @dataclass(frozen=True)
 class Bracket:
-    """What held-out errors say; all 0 where nothing is known."""
+    """The k that the held-out errors allow; all 0 if there are none."""
 
-    least: int  # that predict enough
-    fewest: int  # that predict as well as any number
-    most: int  # that do
+    least: int  # that predicts enough
+    fewest: int  # that predicts as well as any other number
+    most: int  # that predicts as well as any other number
 
     def __contains__(self, k: int) -> bool:
         return not self.most or self.least <= k <= self.most
@@ -44,18 +43,21 @@ class Bracket:
 
 
 def recommend(columns: Mapping[str, Array], wanted: Sequence[int]) -> Recommendation:
-    """Of the ``wanted`` k that prediction allows, the one whose clusters are most reproducible; 1 if nothing is found.
+    """Of the ``wanted`` k that prediction allows, the one with the most reproducible clusters; 1 if nothing is found.
 
-    Prediction by itself likes many components, stability by itself few: the one says where the other may look.
+    Prediction alone prefers many components, stability alone few. So prediction limits the range, and stability
+    chooses within it.
     """
-    ks = columns["k"].tolist()
-    bracket = bracketed(columns["k"], columns["heldout"], columns["heldout_error"])
-    stable = {k: value for k, value in zip(ks, columns["reproducibility"].tolist(), strict=True) if value == value}
-    doubt = dict(zip(ks, columns["reproducibility_error"].tolist(), strict=True))
-    shape = {k: value for k, value in zip(ks, columns["silhouette"].tolist(), strict=True) if value == value}
-    by_stability = most_stable(stable, doubt) if stable else 0
+
+    def by_k(name: str) -> dict[int, float]:
+        pairs = zip(columns["k"].tolist(), columns[name].tolist(), strict=True)
+        return {k: value for k, value in pairs if value == value}  # without NaN
+
+    bracket = allowed_by_errors(columns["k"], columns["heldout"], columns["heldout_error"])
+    stable, errors, shape = by_k("reproducibility"), by_k("reproducibility_error"), by_k("silhouette")
+    by_stability = most_stable(stable, errors) if stable else 0
     by_silhouette = max(shape, key=lambda k: shape[k]) if shape else 0
-    k, firm, reasons = choose(stable, doubt, bracket, sorted(wanted))
+    k, firm, reasons = choose(stable, errors, bracket, sorted(wanted))
     if k > 1:
         others = {"stability": by_stability, "held-out error": bracket.fewest, "silhouette": by_silhouette}
         each = [f"{name} {other}" for name, other in others.items() if other]
@@ -64,77 +66,75 @@ def recommend(columns: Mapping[str, Array], wanted: Sequence[int]) -> Recommenda
             reasons.append(f"By themselves the criteria would say: {', '.join(each)}.")
         elif len(each) > 1:
             reasons.append("All criteria agree.")
-        firm = firm and not (against and all(against))  # that more components predict better is no objection
+        firm = firm and not (against and all(against))  # better prediction by more components is no contradiction
     limits = bracket.least, bracket.most
     return Recommendation(k, by_stability, bracket.fewest, by_silhouette, limits, firm, " ".join(reasons))
 
 
 def choose(
-    stable: Mapping[int, float], doubt: Mapping[int, float], bracket: Bracket, wanted: Sequence[int]
+    stable: Mapping[int, float], errors: Mapping[int, float], bracket: Bracket, wanted: Sequence[int]
 ) -> tuple[int, bool, list[str]]:
-    """The k, whether it can be relied on, and why."""
+    """The k, whether it is firm, and the reasons."""
     if max(wanted) == 1:
-        return 1, False, ["Nothing but 1 was tried: try more."]
+        return 1, False, ["Only 1 was tried: try more."]
     if bracket.fewest == 1:
         fooled = [k for k, value in stable.items() if value >= FIRM]
-        but = f" Yet {fooled[-1]} clusters come out alike whatever samples are left out." if fooled else ""
+        but = f" But {fooled[-1]} clusters are found again whichever samples are left out." if fooled else ""
         return 1, not fooled, [f"No structure: no k predicts hidden entries better than 1 does.{but}"]
     tried = [k for k in wanted if k > 1] or list(wanted)
     allowed = [k for k in tried if k in bracket]
     if not allowed:
         k = min(tried, key=lambda one: (abs(one - (bracket.least if one < bracket.least else bracket.most)), one))
-        return k, False, [f"The nearest that was tried to the {bracket} components that predict hidden entries well."]
+        return k, False, [f"Of the k tried, the nearest to the {bracket} components that predict hidden entries well."]
     known = {k: stable[k] for k in allowed if k in stable}
     if not known:
         k = min(allowed, key=lambda one: (abs(one - bracket.fewest), one))
-        return k, False, ["Nothing is known of stability, as no two runs differ.", predicted(bracket)]
-    k = most_stable(known, doubt)
+        best = f"{bracket.fewest} components predict hidden entries best." if bracket.fewest else ""
+        return k, False, ["Stability is unknown, because no two runs differ.", best or "Nothing was predicted."]
+    k = most_stable(known, errors)
     found = f"{known[k]:.2f} for the least of them"
     if len(tried) == 1:
         reasons = [f"The only k that was tried: its clusters are reproducible ({found}), and predict more than 1 does."]
     elif bracket.most:
         reasons = [f"Of the k that prediction allows ({bracket}), its clusters are the most reproducible ({found})."]
     else:
-        reasons = [f"Its clusters are the most reproducible ({found}); nothing is known of prediction."]
+        reasons = [f"Its clusters are the most reproducible ({found}); prediction is unknown."]
     if known[k] < FIRM:
-        reasons.append(f"That is weak: below {FIRM:g}, some clusters depend on the samples that were drawn.")
-    at_end = True
-    if k == max(tried):
-        reasons.append("It is the largest that was tried: try more.")
-    elif k == min(tried) == bracket.fewest > 2:
-        reasons.append("It is the smallest that was tried: try fewer.")
-    else:
-        at_end = False
-    return k, known[k] >= FIRM and not at_end, reasons
+        reasons.append(f"That is weak: below {FIRM:g}, some clusters depend on which samples were drawn.")
+    largest, smallest = k == max(tried), k == min(tried) == bracket.fewest > 2
+    if largest or smallest:
+        reasons.append(
+            f"It is the {'largest' if largest else 'smallest'} that was tried: try {'more' if largest else 'fewer'}."
+        )
+    return k, known[k] >= FIRM and not (largest or smallest), reasons
 
 
-def predicted(bracket: Bracket) -> str:
-    return f"{bracket.fewest} components predict hidden entries best." if bracket.fewest else "Nothing was predicted."
-
-
-def most_stable(stable: Mapping[int, float], doubt: Mapping[int, float]) -> int:
-    """The largest k that is as reproducible as the most reproducible, within the standard error of that."""
+def most_stable(stable: Mapping[int, float], errors: Mapping[int, float]) -> int:
+    """The largest k whose reproducibility is within one standard error of the best."""
     best = max(stable, key=lambda k: (stable[k], k))
-    slack = max(doubt[best], ROUNDING) if doubt[best] == doubt[best] else ROUNDING
+    slack = max(errors.get(best, 0.0), ROUNDING)
     return max(k for k, value in stable.items() if value >= stable[best] - slack)
 
 
-def bracketed(ks: Array, errors: Array, doubts: Array) -> Bracket:
-    """``doubts`` are the standard errors of the differences from the least error; the first of ks is 1."""
-    known = np.isfinite(errors)
+def allowed_by_errors(ks: Array, means: Array, errors: Array) -> Bracket:
+    """The bracket of k from held-out errors, and the standard errors of their differences from the least.
+
+    The first of the ks is 1.
+    """
+    known = np.isfinite(means)
     if not known.any():
         return Bracket(0, 0, 0)
-    ks, errors, doubts = ks[known], errors[known], doubts[known]
-    least = errors.min()
-    near = ks[errors - least <= np.maximum(doubts, ROUNDING)]
-    enough = ks[errors[0] - errors >= ENOUGH * (errors[0] - least)]
+    ks, means, errors = ks[known], means[known], errors[known]
+    least = means.min()
+    near = ks[means - least <= np.maximum(errors, ROUNDING)]
+    enough = ks[means[0] - means >= ENOUGH * (means[0] - least)]
     return Bracket(int(min(enough.min(), near.min())), int(near.min()), int(near.max()))
 
 
-def columns_of_errors(by_mask: Array) -> dict[str, Any]:
+def columns_of_errors(by_mask: Array) -> dict[str, Array]:
     """The mean error by k, and the standard error of its difference from the least; ``by_mask`` is (masks, ks)."""
     means = by_mask.mean(axis=0)
     gaps = by_mask - by_mask[:, [int(np.argmin(means))]]
     masks = len(by_mask)
-    doubts = gaps.std(axis=0, ddof=1) / np.sqrt(masks) if masks > 1 else np.zeros(len(means))
-    return {"heldout": means, "heldout_error": doubts}
+    errors = gaps.std(axis=0, ddof=1) / np.sqrt(masks) if masks > 1 else np.zeros(len(means))
+    return {"heldout": means, "heldout_error": errors}

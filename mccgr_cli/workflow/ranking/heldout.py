@@ -1,4 +1,4 @@
-"""How well k components predict entries of X that they were not fitted to.
+"""How well k components predict entries of X that are hidden from the fit.
 
 S. Wold: Cross-validatory estimation of the number of components in factor and principal components models.
 Technometrics 20(4), 1978. A. B. Owen, P. O. Perry: Bi-cross-validation of the SVD and the nonnegative matrix
@@ -15,17 +15,17 @@ from mccgr_cli.blocks.products import moments
 from mccgr_cli.blocks.protocol import Array, Matrix
 from mccgr_cli.core.starts import nndsvd_start
 
-HIDDEN = 0.1  # share of the entries
-MOST_ROWS, MOST_FEATURES = 1000, 2000  # of the part of X that entries are hidden in, which is dense
-STEPS, TOLERANCE = 100, 5e-4  # when a fit ends
-CHECK_EVERY = 5  # steps: to measure the error takes as long as half a step
-ROUNDING = 1e-20  # of squares: what is left of features that do not vary
+HIDDEN = 0.1  # fraction of the entries
+MOST_ROWS, MOST_FEATURES = 1000, 2000  # of the dense part of X that is used
+STEPS, TOLERANCE = 100, 5e-4  # a fit ends after these steps, or when its error falls by less
+CHECK_EVERY = 5  # steps: measuring the error takes as long as half a step
+ROUNDING = 1e-20  # relative error of squares: features that do not vary have this variance
 
-Entries = tuple[Array, Array]  # their rows and columns
+Entries = tuple[Array, Array]  # rows and columns
 
 
-def part_of(X: Matrix, rng: np.random.Generator) -> Array:
-    """X, or of a large one some samples and the features that vary most, dense."""
+def dense_part(X: Matrix, rng: np.random.Generator) -> Array:
+    """X as a dense array; of a large X only random samples and the features with the largest variance."""
     n, d = X.shape
     if n > MOST_ROWS:
         X = X[np.sort(rng.choice(n, MOST_ROWS, replace=False))]
@@ -36,16 +36,18 @@ def part_of(X: Matrix, rng: np.random.Generator) -> Array:
 
 
 def hide(shape: tuple[int, int], rng: np.random.Generator) -> Entries:
-    """Entries to hide, in their order."""
+    """Random entries to hide, in their order."""
     n, d = shape
     chosen = np.sort(rng.choice(n * d, max(int(HIDDEN * n * d), 1), replace=False))
     rows, columns = np.divmod(chosen, d)
     return rows, columns
 
 
-def blanked(X: Array, hidden: Entries) -> tuple[Array, Array]:
-    """A copy with the hidden entries as their row and column would have them, and the means of the columns; neither
-    depends on what was hidden."""
+def imputed(X: Array, hidden: Entries) -> tuple[Array, Array]:
+    """A copy of X with hidden entries replaced by (row factor) x (column mean), and the column means.
+
+    Neither depends on the hidden values.
+    """
     known = X.copy()
     known[hidden] = 0
     seen = np.ones(X.shape)
@@ -58,13 +60,13 @@ def blanked(X: Array, hidden: Entries) -> tuple[Array, Array]:
 
 
 def predict(X: Array, hidden: Entries, k: int, rho: Array, rng: np.random.Generator) -> Array:
-    """What W H says of the hidden entries when it minimizes sum_j rho_j (x_ij - (WH)_ij)^2 over the others.
+    """The hidden entries of WH, where W and H minimize sum_ij rho_j (x_ij - (WH)_ij)^2 over the other entries.
 
-    The hidden entries are filled with what W H says of them, and W and H are improved as if nothing were hidden, which
-    never raises that sum (H. A. L. Kiers: Weighted least squares fitting using ordinary least squares algorithms.
-    Psychometrika 62(2), 1997); one component after the other goes to its minimum ("HALS").
+    Each step fills the hidden entries with those of WH, then improves W and H as if nothing were hidden. That never
+    raises the sum (H. A. L. Kiers: Weighted least squares fitting using ordinary least squares algorithms.
+    Psychometrika 62(2), 1997). One component after the other goes to its minimum (HALS).
     """
-    filled, _ = blanked(X, hidden)
+    filled, _ = imputed(X, hidden)
     W, H = nndsvd_start(MemoryBlocks(filled), k, float(filled.mean()), rng)
     rows, columns = hidden
     previous = np.inf
@@ -85,20 +87,20 @@ def predict(X: Array, hidden: Entries, k: int, rho: Array, rng: np.random.Genera
 
 
 def improve(factor: Array, gram: Array, cross: Array) -> None:
-    """Every row r of a factor, in place: max(0, F_r + (cross - gram F)_r / gram_rr)."""
+    """Update every row r of a factor F in place: max(0, F_r + (cross - gram F)_r / gram_rr)."""
     for r in range(len(factor)):
         if gram[r, r] > 0:
             factor[r] = np.maximum(factor[r] + (cross[r] - gram[r] @ factor) / gram[r, r], 0)
 
 
 def errors(X: Array, hidden: Entries, ks: list[int], rho: Array, seed: list[int]) -> list[float]:
-    """By k: the weighted squared error of what is predicted, in that of the means of the features."""
-    _, means = blanked(X, hidden)
+    """By k: the weighted squared error of the prediction, relative to that of predicting the feature means."""
+    _, means = imputed(X, hidden)
     truth, weights = X[hidden], rho[hidden[1]]
     scale = float(weights @ np.square(truth - means[hidden[1]]))
-    nothing = ROUNDING * float(weights @ np.square(truth))
+    negligible = ROUNDING * float(weights @ np.square(truth))
     found = []
     for k in ks:
         guess = predict(X, hidden, k, rho, np.random.default_rng([*seed, k]))
-        found.append(float(weights @ np.square(truth - guess)) / scale if scale > nothing else 0.0)
+        found.append(float(weights @ np.square(truth - guess)) / scale if scale > negligible else 0.0)
     return found

@@ -1,6 +1,6 @@
-"""Whether the same clusters come out again when some samples are left out.
+"""Whether the same clusters are found again when some samples are left out.
 
-Runs are rows of an array (r, n): the cluster of every sample, or ABSENT where the run did not draw it.
+Runs are an array (r, n): the cluster of every sample in every run, or ABSENT if the run did not draw the sample.
 """
 
 from __future__ import annotations
@@ -16,37 +16,36 @@ from mccgr_cli.blocks.protocol import Array
 from mccgr_cli.core.metrics import adjusted_rand_index
 
 ABSENT = -1
-ALIKE = 0.05  # relative difference below which two starts are the same: what fills the zeros of singular vectors
+SAME_START = 0.05  # relative difference below which two starts are equal: NNDSVD fills zeros with random values
 
 
 def consensus(runs: Array) -> tuple[Array, Array]:
-    """Of the runs that drew both of two samples, the share that put them together, and how many these are, (n, n).
+    """For two samples, the share of the runs with both that put them into one cluster, and the number of these runs.
+
+    Both are (n, n).
 
     S. Monti, P. Tamayo, J. Mesirov, T. Golub: Consensus clustering. Machine Learning 52, 2003.
     """
-    n = runs.shape[1]
-    together, drawn = np.zeros((n, n), dtype=np.float32), np.zeros((n, n), dtype=np.float32)
+    present = (runs != ABSENT).astype(np.float32)
+    drawn: Array = present.T @ present
+    together = np.zeros_like(drawn)
     for run in runs:
-        there = (run != ABSENT).astype(np.float32)
-        drawn += np.outer(there, there)
-        for cluster in np.unique(run[run != ABSENT]):
-            members = np.flatnonzero(run == cluster)
-            together[np.ix_(members, members)] += 1
+        together += (run[:, None] == run) & (run != ABSENT)
     return np.divide(together, drawn, out=np.zeros_like(together), where=drawn > 0), drawn
 
 
 class Consensus:
-    """The consensus of some runs, and the tree that joins the samples that are together most."""
+    """The consensus of runs, and its tree by average linkage."""
 
     def __init__(self, runs: Array) -> None:
         shares, drawn = consensus(runs)
         self.shares, self.known = squareform(shares, checks=False), squareform(drawn, checks=False) > 0
-        if self.known.any():  # what was never drawn together counts as all the others do on average
+        if self.known.any():  # pairs that no run drew get the mean
             self.shares[~self.known] = self.shares[self.known].mean()
         self.tree = average(1 - self.shares)
 
     def cophenetic(self) -> float:
-        """The correlation of distances 1 - consensus with heights in the tree; nan where one of them does not vary.
+        """The correlation of the distances 1 - consensus with the heights in the tree; NaN if one of them is constant.
 
         J.-P. Brunet, P. Tamayo, T. R. Golub, J. P. Mesirov: Metagenes and molecular pattern discovery using matrix
         factorization. PNAS 101(12), 2004.
@@ -57,7 +56,7 @@ class Consensus:
         return float(np.corrcoef(distances, heights)[0, 1])
 
     def dispersion(self) -> float:
-        """4 mean (c - 1/2)^2 over pairs: 1 if all runs agree about all pairs.
+        """4 mean (c - 1/2)^2 over all pairs, with c their consensus: 1 if all runs agree about all pairs.
 
         H. Kim, H. Park: Sparse non-negative matrix factorizations via alternating non-negativity-constrained least
         squares. Bioinformatics 23(12), 2007; here without the pairs of a sample with itself.
@@ -66,12 +65,12 @@ class Consensus:
         return float(4 * ((known - 0.5) ** 2).mean()) if len(known) else float("nan")
 
     def clusters(self, k: int) -> Array:
-        """The tree cut into k, (n,)."""
+        """The cluster of each sample (n,), from cutting the tree into k parts."""
         return np.asarray(fcluster(self.tree, k, "maxclust"), dtype=np.int64) - 1
 
 
-def tables(runs: Array, k: int) -> list[Array]:
-    """For every two runs, how many of the samples that both drew are in each cluster of the one and of the other."""
+def contingency_tables(runs: Array, k: int) -> list[Array]:
+    """For every two runs, the number of shared samples by cluster in one and cluster in the other, (k, k)."""
     found = []
     for one, other in itertools.combinations(runs, 2):
         both = (one != ABSENT) & (other != ABSENT)
@@ -85,20 +84,20 @@ def agreement(found: Sequence[Array]) -> float:
 
 
 def reproducibility(runs: Array, k: int) -> tuple[float, float]:
-    """How well the least reproducible cluster of a run is found in another, on average over pairs of runs.
+    """How well the least reproducible cluster of a run is found in another run: the mean over runs, and its error.
 
-    Of the pairs of samples in a cluster of one run, the share p that is together in the other, above what chance gives:
-    (p - q) / (1 - q), where q is the share of all pairs that is together there. The prediction strength of Tibshirani
-    and Walther (Journal of Computational and Graphical Statistics 14(3), 2005) between runs, corrected for chance.
-    A cluster that is cut here in one place and there in another makes it low, however many others are firm. Where there
-    are fewer clusters than k, it is 0. With its standard error, by leaving out one run after the other.
+    For a cluster it is (p - q) / (1 - q): p is the share of its pairs of samples that are together in the other run, q
+    the share of all pairs that are together there, which is what chance gives. It is the prediction strength of R.
+    Tibshirani and G. Walther (Journal of Computational and Graphical Statistics 14(3), 2005) between runs, corrected
+    for chance. One cluster that is divided differently in each run makes it low. With fewer than k clusters it is 0.
+    The standard error is that of the jackknife over runs.
     """
     count = len(runs)
     if count < 2:
         return float("nan"), float("nan")
     values = np.zeros((count, count))
-    for (one, other), table in zip(itertools.combinations(range(count), 2), tables(runs, k), strict=True):
-        values[one, other] = values[other, one] = (least_found(table) + least_found(table.T)) / 2
+    for (one, other), table in zip(itertools.combinations(range(count), 2), contingency_tables(runs, k), strict=True):
+        values[one, other] = values[other, one] = (least_reproducible(table) + least_reproducible(table.T)) / 2
     mean = float(values.sum()) / (count * (count - 1))
     if count < 3:
         return mean, float("nan")
@@ -106,8 +105,8 @@ def reproducibility(runs: Array, k: int) -> tuple[float, float]:
     return mean, float(np.sqrt((count - 1) * without.var()))
 
 
-def least_found(table: Array) -> float:
-    """Of the clusters in the rows, how well the one is found in the columns that is found least."""
+def least_reproducible(table: Array) -> float:
+    """The least reproducibility of the clusters in the rows of a contingency table, by those in its columns."""
     sizes, others = table.sum(axis=1), table.sum(axis=0)
     n = int(sizes.sum())
     chance = pairs(others).sum() / max(n * (n - 1) / 2, 1)
@@ -119,30 +118,29 @@ def least_found(table: Array) -> float:
 
 
 def pairs(counts: Array) -> Array:
-    counted: Array = counts * (counts - 1) / 2
-    return counted
+    number: Array = counts * (counts - 1) / 2
+    return number
 
 
-def trace(W: Array, rows: Array) -> Array:
-    """What tells one start W of these samples from another, in whatever order its components are, (n, 2)."""
+def signature(W: Array, rows: Array) -> Array:
+    """A random projection (n, 2) of WW', which identifies a start W whatever the order of its components."""
     directions = np.random.default_rng(0).standard_normal((int(rows.max()) + 1, 2))[rows]
-    found: Array = W @ (W.T @ directions)
-    return found
+    projected: Array = W @ (W.T @ directions)
+    return projected
 
 
-def distinct(starts: Sequence[tuple[Array, Array]]) -> list[int]:
-    """The numbers of the runs that are no copies of earlier ones; a start is the samples drawn and their trace.
+def distinct_runs(starts: Sequence[tuple[Array, Array]]) -> list[int]:
+    """The numbers of the runs that are not copies of earlier ones. A start is the samples drawn and their signature.
 
-    A copy of a run has the same outcome, whatever the data: that they agree says nothing.
+    Copies have the same result for any data, so their agreement is no evidence.
     """
     kept: list[int] = []
-    for number, (rows, mark) in enumerate(starts):
-        if not any(is_copy(rows, mark, *starts[earlier]) for earlier in kept):
+    for number, start in enumerate(starts):
+        if not any(is_copy(start, starts[earlier]) for earlier in kept):
             kept.append(number)
     return kept
 
 
-def is_copy(rows: Array, mark: Array, other_rows: Array, other: Array) -> bool:
-    if not np.array_equal(rows, other_rows):
-        return False
-    return bool(np.linalg.norm(mark - other) <= ALIKE * np.linalg.norm(other))
+def is_copy(start: tuple[Array, Array], other: tuple[Array, Array]) -> bool:
+    same_rows, size = np.array_equal(start[0], other[0]), np.linalg.norm(other[1])
+    return same_rows and bool(np.linalg.norm(start[1] - other[1]) <= SAME_START * size)

@@ -1,0 +1,106 @@
+"""From X to factors: learn the weights of the features, choose the neighbour graph, factorize."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any, TypeAlias
+
+import numpy as np
+from scipy import sparse
+
+from mccgr_cli.blocks.in_memory import as_source
+from mccgr_cli.blocks.protocol import Array, BlockSource, Matrix
+from mccgr_cli.core.graph import build_graph, explained, parts
+from mccgr_cli.core.methods import METHODS
+from mccgr_cli.core.neighbours import Search, check_search
+from mccgr_cli.core.solver import Factors, OnPause, Progress, Start, Step, solve, uses_graph
+from mccgr_cli.errors import DataError, ParameterError
+from mccgr_cli.settings import GraphSettings, Settings
+
+Graph: TypeAlias = "sparse.csr_array[Any]"  # an adjacency (n, n)
+
+WEIGHING_STEPS = 20  # enough iterations to learn feature weights for a neighbour search
+HALF_WEIGHT = 0.1  # a feature with this fraction of the mean explained share gets the weight 1/2
+
+
+def choose_graph(
+    X: Matrix | BlockSource,
+    settings: Settings,
+    graph_settings: GraphSettings,
+    given: Graph | None = None,
+    on_search: Callable[[Search], None] | None = None,
+) -> Graph | None:
+    """The neighbour graph for a factorization: ``given``, or built from X; None if the method uses no graph.
+
+    Methods with feature weights build it twice: first with the weights that a few iterations learn, then with those
+    features that differ between the parts of the first graph. ``on_search`` receives how the neighbours were found.
+    """
+    if not uses_graph(settings):
+        return None
+    if given is not None:
+        return given
+    check_search(graph_settings.search)
+    graph_settings = replace(graph_settings, axes=graph_settings.axes_for(settings.k))
+    features = graph_settings.graph_features if METHODS[settings.method].weighted else "plain"
+    weights = learn_weights(X, settings) if features != "plain" else None
+    if features == "explained":
+        part = parts(build_graph(X, graph_settings, weights), settings.k, settings.seed)
+        weights = weights_by_parts(X, part)
+    return build_graph(X, graph_settings, weights, on_search)
+
+
+def learn_weights(X: Matrix | BlockSource, settings: Settings) -> Array:
+    """The feature weights (d,) after a few iterations without a graph."""
+    few: dict[str, Any] = {"method": "mcc", "solver": "multiplicative", "init": "nndsvd"}
+    return factorize(X, replace(settings, iterations=WEIGHING_STEPS, restarts=1, **few)).rho
+
+
+def weights_by_parts(X: Matrix | BlockSource, part: Array) -> Array:
+    """The feature weights (d,) if the parts are the classes: s / (s + c mean(s)), c = HALF_WEIGHT.
+
+    s is the share of a feature's variance that lies between the parts. Features that differ between the parts get
+    nearly equal weights; features that do not are noise, or about something else.
+    """
+    shares = explained(as_source(X), part)
+    return shares / (shares + HALF_WEIGHT * shares.mean()) if shares.any() else np.ones(len(shares))
+
+
+def check_graph(given: Any, samples: int, where: str) -> Graph:
+    """The adjacency as a CSR array, if it is symmetric and has this number of samples."""
+    A: Graph = sparse.csr_array(given)
+    if A.shape[0] != samples:
+        raise DataError(where, f"a graph of {A.shape[0]} samples for a matrix of {samples}", "build it again")
+    if A.nnz and abs(A - A.T).max() > 1e-6 * A.max():
+        raise DataError(where, "the graph is not symmetric", "build it again with 'mccgr graph'")
+    return A
+
+
+def check_start(W: Array, H: Array, k: int, shape: tuple[int, int], where: str) -> Start:
+    """W and H, if a factorization of a matrix of this shape can start from them."""
+    needed = (shape[0], k), (k, shape[1])
+    if (W.shape, H.shape) != needed:
+        what = f"W {W.shape} and H {H.shape} where {needed[0]} and {needed[1]} are needed"
+        raise DataError(where, what, "start from factors of this matrix with this k")
+    if W.max() == 0 or H.max() == 0:
+        raise DataError(where, "its factors are 0, and updates cannot change that", "start from other factors")
+    return W, H
+
+
+def factorize(
+    X: Matrix | BlockSource,
+    settings: Settings,
+    graph: Graph | None = None,
+    starts: Sequence[Start] | None = None,
+    on_step: Callable[[Step], None] | None = None,
+    resumed: Progress | None = None,
+    on_pause: OnPause | None = None,
+) -> Factors:
+    """X ~ WH; see :func:`mccgr_cli.core.solver.solve`."""
+    if settings.k > min(X.shape):
+        what = f"{settings.k} components are more than a {X.shape[0]} x {X.shape[1]} matrix has room for"
+        raise ParameterError("--k", what, f"give at most {min(X.shape)}")
+    factors = solve(as_source(X), settings, graph, starts, on_step, resumed, on_pause)
+    if not all(part.min() >= 0 and part.max() < np.inf for part in (factors.W, factors.H, factors.rho)):  # or NaN
+        raise DataError("X", "its factors have numbers that overflow", "rescale X to a mean of 1")
+    return factors
