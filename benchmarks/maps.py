@@ -18,7 +18,7 @@ from benchmarks.timing import table
 from mccgr_cli.blocks.protocol import Array
 from mccgr_cli.blocks.rows import normalize
 from mccgr_cli.files.readers import load
-from mccgr_cli.output.report.layout import lay_out
+from mccgr_cli.output.report.sample_map import lay_out
 
 NEAREST = 10
 WAYS = {"as they are": "none", "unit length": "l2", "unit sum": "l1"}

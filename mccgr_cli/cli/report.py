@@ -14,7 +14,7 @@ from mccgr_cli.errors import DataError, ParameterError
 if TYPE_CHECKING:
     from mccgr_cli.cli.job import Job
     from mccgr_cli.images.thumbnails import Thumbnail
-    from mccgr_cli.output.report.findings import Findings
+    from mccgr_cli.output.report import Findings
 
 MOST_FAULTS = 10  # that are told one by one
 

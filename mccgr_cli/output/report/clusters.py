@@ -13,7 +13,7 @@ from mccgr_cli.blocks.protocol import Array, chunks
 from mccgr_cli.core.metrics import Scores, evaluate
 from mccgr_cli.files.container import Contents
 from mccgr_cli.files.readers import Loaded
-from mccgr_cli.output.report.markup import shorten
+from mccgr_cli.output.text import name_of, shorten
 
 FIRST, LAST = 24, 6  # samples of a cluster that are seen at once: the most typical and the least certain
 LONGEST_NAME = 300
@@ -68,18 +68,20 @@ class Findings:
         """W with values below 1, whose squares and sums are finite, and the power of two to multiply them by."""
         return below_one(self.contents["W"])
 
-    @property
+    def mean(self, cluster: Cluster) -> Array:
+        """The mean row of ``coefficients`` of a cluster."""
+        return np.asarray(self.coefficients[0][cluster.members].mean(axis=0))
+
+    @cached_property
     def order(self) -> Array:
         """The samples on the page: cluster after cluster, the most typical first."""
         return np.concatenate([cluster.shown for cluster in self.clusters])
 
     def name(self, sample: int) -> str:
-        names = self.contents.datasets.get("sample_names")
-        return shorten(str(names[sample]), LONGEST_NAME) if names is not None else f"sample {sample}"
+        return name_of(self.contents, "sample", sample, LONGEST_NAME)
 
     def feature(self, number: int) -> str:
-        names = self.contents.datasets.get("feature_names")
-        return shorten(str(names[number]), LONGEST_NAME) if names is not None else f"feature {number}"
+        return name_of(self.contents, "feature", number, LONGEST_NAME)
 
 
 def find(given: Loaded, truth: list[str] | None, most: int) -> Findings:
@@ -170,44 +172,3 @@ def spread(members: Array, quota: int) -> Array:
         return members
     between = np.linspace(FIRST, len(members) - LAST - 1, quota - FIRST - LAST).round().astype(int)
     return members[np.r_[:FIRST, between, len(members) - LAST : len(members)]]
-
-
-@dataclass(frozen=True)
-class Feature:
-    number: int
-    score: float  # its part in the difference
-    times: float  # how often it is as strong as on average
-
-
-class Profiles:
-    """What sets a cluster, or a component, apart from the average sample.
-
-    A mixture m of components has the profile p ~ m H with the weights of the features, to a sum of 1; q is the profile
-    of all samples. Features are ranked by p log(p / q), their part in the Kullback-Leibler divergence between the
-    two: what is strong everywhere tells nothing, nor does what is rare even here.
-    """
-
-    def __init__(self, W: Array, H: Array, rho: Array) -> None:
-        """``W`` and all mixtures are to the same scale, whichever that is."""
-        self.H = below_one(H)[0] * below_one(rho)[0]
-        self.strength = self.H.sum(axis=1)  # (k,)
-        self.average = self.profile(W.mean(axis=0))
-
-    def profile(self, mixture: Array) -> Array:
-        whole = mixture @ self.H
-        return np.asarray(whole / (whole.sum() or 1))
-
-    def distinctive(self, mixture: Array, most: int) -> list[Feature]:
-        p, q = self.profile(mixture), self.average
-        both = (p > 0) & (q > 0)
-        with np.errstate(over="ignore"):  # by what hardly is there
-            times = np.divide(p, q, out=np.ones(len(p)), where=both)
-        score = np.zeros(len(p))
-        score[both] = p[both] * (np.log(p[both]) - np.log(q[both]))
-        best = np.argsort(-score, kind="stable")[:most]
-        return [Feature(int(j), float(score[j]), float(times[j])) for j in best if score[j] > 0]
-
-    def shares(self, mixture: Array) -> Array:
-        """Of the components in it, by what they contribute to the features."""
-        parts = mixture * self.strength
-        return np.asarray(parts / (parts.sum() or 1))

@@ -1,0 +1,75 @@
+"""The section on provenance: every command that led to the file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from mccgr_cli.files.container import Contents
+
+MOST_STEPS = 100
+
+Pairs = list[tuple[str, str]]
+
+
+@dataclass(frozen=True)
+class Command:
+    """A command that was run, as far as the file says."""
+
+    time: str
+    command: str
+    inputs: Pairs  # names and checksums
+    parameters: Pairs
+    versions: Pairs
+
+
+@dataclass(frozen=True)
+class ProvenanceSection:
+    steps: list[Command]
+    attributes: Pairs
+
+
+def provenance_section(contents: Contents) -> ProvenanceSection:
+    return ProvenanceSection(list(commands(contents.provenance))[-MOST_STEPS:], pairs(contents.attributes))
+
+
+def commands(provenance: Any) -> Iterator[Command]:
+    """In the order in which they were run."""
+    inputs = inputs_of(provenance)
+    for one in inputs:
+        yield from commands(one.get("provenance"))
+    if isinstance(provenance, dict) and "command_line" in provenance:
+        yield Command(
+            str(provenance.get("time", "")),
+            str(provenance["command_line"]),
+            [(str(one.get("name")), str(one.get("sha256"))) for one in inputs],
+            pairs(provenance.get("parameters")),
+            pairs(provenance.get("versions")),
+        )
+
+
+def first_input(provenance: Any) -> str | None:
+    """The name of the first input that the history goes back to."""
+    for one in inputs_of(provenance):
+        name = first_input(one.get("provenance")) or one.get("name")
+        if name:
+            return str(name)
+    return None
+
+
+def inputs_of(provenance: Any) -> list[dict[str, Any]]:
+    inputs = provenance.get("inputs") if isinstance(provenance, dict) else None
+    return [one for one in inputs if isinstance(one, dict)] if isinstance(inputs, list) else []
+
+
+def pairs(values: Any) -> Pairs:
+    if not isinstance(values, dict):
+        return []
+    return [(str(name), in_words(value)) for name, value in sorted(values.items()) if value is not None]
+
+
+def in_words(value: Any) -> str:
+    if isinstance(value, float):
+        return f"{value:g}"
+    return ", ".join(map(in_words, value)) if isinstance(value, list) else str(value)
