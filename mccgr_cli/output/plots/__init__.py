@@ -8,14 +8,14 @@ from matplotlib.figure import Figure
 
 from mccgr_cli.errors import ParameterError
 from mccgr_cli.files.readers import KINDS, Loaded
-from mccgr_cli.output.plots import factors, ranks, results
+from mccgr_cli.output.plots import curves, factors, ranks, results
 from mccgr_cli.output.plots.canvas import Note, encode, our_look
 from mccgr_cli.output.plots.results import default_figure, select
 from mccgr_cli.settings import FIGURES_OF_FACTORS, FIGURES_OF_RANKS, FIGURES_OF_RESULTS, Drawing
 
 FIGURES: dict[str, Callable[[Sequence[Loaded], Drawing, Note], Figure]] = {
-    "convergence": factors.convergence,
-    "weights": factors.weights,
+    "convergence": curves.convergence,
+    "weights": curves.weights,
     "basis": factors.basis,
     "embedding": factors.embedding,
     "scores": results.scores,

@@ -1,11 +1,10 @@
-"""Figures of a factorization: how it converged, what weighs how much, what the basis and the samples look like."""
+"""Figures of the factors: the basis as images, and the samples in the plane in which they vary most."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,150 +13,24 @@ from matplotlib.figure import Figure
 
 from mccgr_cli.blocks.protocol import Array
 from mccgr_cli.core.metrics import evaluate, numbers_first
-from mccgr_cli.errors import DataError, ParameterError
+from mccgr_cli.errors import ParameterError
 from mccgr_cli.files.container import Contents
 from mccgr_cli.files.readers import Loaded
 from mccgr_cli.output.plots.canvas import (
-    GREY,
+    MOST_VECTORS,
     Note,
     legend_beside,
+    legend_name,
     legend_width,
-    log_scale,
     new_figure,
     shade,
-    shorten,
-    stroke,
-    whole_numbers,
-    with_power,
 )
-from mccgr_cli.settings import SILENCED, Drawing
+from mccgr_cli.output.principal_plane import principal_plane, require_plane
+from mccgr_cli.settings import Drawing
 from mccgr_cli.workflow.stages import require
 
-FEW_ITERATIONS = 20
-MOST_FEATURES = 20  # that are named
-TINY = 1e-9  # no weight is shown smaller
 MOST_TILES = 144  # components of a basis
-MOST_GROUPS = 20  # that have a colour and a marker each
-MOST_VECTORS = 5000  # points that a vector format holds one by one
-
-
-def convergence(given: Sequence[Loaded], drawing: Drawing, note: Note) -> Figure:
-    """The objective after every iteration: in its terms, or that of several runs beside each other."""
-    for one in given:
-        require(one, "history/objective")
-        lost = np.count_nonzero(~np.isfinite(one.contents["history/objective"]))
-        if lost:
-            raise DataError(one.name, f"{lost} values of its objective are not finite", "factorize again")
-    return terms(given[0], drawing) if len(given) == 1 else several_runs(given, drawing)
-
-
-def terms(given: Loaded, drawing: Drawing) -> Figure:
-    history = {name: given.contents[f"history/{name}"] for name in ("objective", "data", "graph", "sigma")}
-    has_sigma = bool(np.isfinite(history["sigma"]).all())
-    figure = new_figure(drawing, 6.4, 4.4 if has_sigma else 3.4)
-    rows = figure.subplots(1 + has_sigma, sharex=True, squeeze=False, height_ratios=[3, 1][: 1 + has_sigma])[:, 0]
-    lines = {"objective": history["objective"]}
-    if history["graph"].any():
-        lines |= {"data term": history["data"], "graph term": history["graph"]}
-    for number, (label, values) in enumerate(lines.items()):
-        draw_run(rows[0], number, label, values)
-    rows[0].set_ylabel("objective")
-    scale_values(rows[0], *lines.values())
-    if len(lines) > 1:
-        legend_beside(figure, rows[0])
-    if has_sigma:
-        rows[1].plot(history["sigma"], color=GREY)
-        rows[1].set_ylabel("bandwidth σ")
-        scale_values(rows[1], history["sigma"])  # as long as all features weigh alike, it is huge
-    label_iterations(rows[-1], len(history["objective"]))
-    figure.align_ylabels()
-    return figure
-
-
-def several_runs(given: Sequence[Loaded], drawing: Drawing) -> Figure:
-    figure = new_figure(drawing, 6.4, 3.4)
-    axes = figure.subplots()
-    runs = [one.contents["history/objective"] for one in given]
-    if min(run[-1] for run in runs) > 0:
-        runs = [run / run[-1] for run in runs]
-        axes.set_ylabel("objective / its last value")
-    else:
-        axes.set_ylabel("objective")
-    for number, (label, run) in enumerate(zip(file_labels([one.name for one in given]), runs, strict=True)):
-        draw_run(axes, number, label, run)
-    scale_values(axes, np.concatenate(runs))
-    legend_beside(figure, axes)
-    label_iterations(axes, max(len(run) for run in runs))
-    return figure
-
-
-def draw_run(axes: Axes, number: int, label: str, values: Array) -> None:
-    axes.plot(values, label=label, markevery=(0.03 * number, 0.15), **stroke(number))
-
-
-def scale_values(axes: Axes, leading: Array, *others: Array) -> None:
-    """Logarithmic if the leading values never are 0 and that shows more."""
-    values = np.concatenate([leading, *others])
-    positive = values[values > 0]
-    if leading.min() > 0 and positive.max() > 10 * positive.min():
-        log_scale(axes, "y", positive)
-
-
-def label_iterations(axes: Axes, count: int) -> None:
-    """If there are many, logarithmic from the first on, as most happens at the beginning; 0 is the start."""
-    axes.set_xlabel("iteration")
-    if count > FEW_ITERATIONS:
-        log_scale(axes, "x", np.arange(2))
-    else:
-        whole_numbers(axes.xaxis)
-
-
-def file_labels(names: Sequence[str]) -> list[str]:
-    """Names of files without folders and suffixes, as far as that tells them apart."""
-    for brief in (lambda name: Path(name).name.partition(".")[0], lambda name: Path(name).name, str):
-        labels = [shorten(brief(name)) for name in names]
-        if len(set(labels)) == len(names):
-            break
-    return labels
-
-
-def weights(given: Sequence[Loaded], drawing: Drawing, note: Note) -> Figure:
-    """All feature weights in order, and the features that weigh least by name."""
-    (one,) = given
-    require(one, "rho")
-    rho = one.contents["rho"]
-    if rho.min() == rho.max():
-        method = one.contents.attributes.get("method", "its method")
-        raise DataError(one.name, f"{method} weighs all features alike", "factorize with --method mccgr or mcc")
-    order = np.argsort(-rho, kind="stable")
-    silenced = int(np.count_nonzero(rho < SILENCED))
-    named = order[-MOST_FEATURES:]
-    figure = new_figure(drawing, 7.6, 3.8)
-    all_of_them, least = figure.subplots(1, 2, width_ratios=[3, 2])
-
-    for first, last, number, label in (
-        (0, len(rho) - silenced, 0, f"{len(rho) - silenced} others"),
-        (len(rho) - silenced, len(rho), 1, f"{silenced} silenced (weight < {SILENCED:g})"),
-    ):
-        style = {**shade(number), "linestyle": "none", "markersize": 3, "rasterized": len(rho) > MOST_VECTORS}
-        all_of_them.plot(np.arange(first, last) + 1, rho[order[first:last]], label=label, **style)
-    all_of_them.set(xlabel="features, the heaviest first", ylabel="weight ρ", ylim=(-0.03, max(1.03, rho.max())))
-    whole_numbers(all_of_them.xaxis)
-    all_of_them.legend(loc="lower left", bbox_to_anchor=(0, 1), borderaxespad=0, ncols=2, handlelength=1)
-
-    names = one.contents.datasets.get("feature_names")
-    places, shown = np.arange(len(named))[::-1], np.maximum(rho[named], TINY)
-    for number, which in enumerate((rho[named] >= SILENCED, rho[named] < SILENCED)):
-        least.plot(shown[which], places[which], linestyle="none", **shade(number))
-    labels = [shorten(names[j]) if names is not None else f"feature {j}" for j in named]
-    least.set_yticks(places, labels, fontsize=8 if len(named) > 12 else 9)
-    least.axvline(SILENCED, color=GREY, linestyle=":")
-    bounds = min(shown.min(), SILENCED) / 2, max(shown.max(), 1) * 2
-    log_scale(least, "x", np.array(bounds))
-    clipped = f" ({with_power(TINY)} or less as {with_power(TINY)})" if rho.min() < TINY else ""
-    least.set(xlabel=f"weight ρ{clipped}", xlim=bounds)
-    least.set_title(f"the {len(named)} lightest" if len(named) < len(rho) else "all of them", loc="left")
-    return figure
+MOST_GROUPS = 20  # more groups share a colour scale
 
 
 def basis(given: Sequence[Loaded], drawing: Drawing, note: Note) -> Figure:
@@ -208,7 +81,9 @@ def embedding(given: Sequence[Loaded], drawing: Drawing, note: Note) -> Figure:
     """The samples in the plane in which their coefficients vary most, by class and by cluster."""
     (one,) = given
     require(one, "W")
-    points, shares = principal_plane(one)
+    W = one.contents["W"].astype(np.float64)
+    require_plane(W, one.name)
+    points, shares = principal_plane(W)
     panels = groupings(one.contents)
     height = 4.0
     figure = new_figure(drawing, sum(3.8 + groups.width(height) for groups in panels), height)
@@ -218,21 +93,6 @@ def embedding(given: Sequence[Loaded], drawing: Drawing, note: Note) -> Figure:
         for which, name, share in zip("xy", ("PC 1", "PC 2"), shares, strict=True):
             axes.set(**{f"{which}label": f"{name} of W ({100 * share:.1f} % of variance)"})
     return figure
-
-
-def principal_plane(given: Loaded) -> tuple[Array, Array]:
-    """The samples in the plane of the first two principal components of W, and the shares of variance there."""
-    W = given.contents["W"].astype(np.float64)
-    if min(W.shape) < 2:
-        what = f"W is {W.shape[0]} x {W.shape[1]}, which spans no plane"
-        raise DataError(given.name, what, "factorize with --k 2 or more")
-    centred = W - W.mean(axis=0)
-    _, lengths, directions = np.linalg.svd(centred, full_matrices=False)
-    if lengths[0] == 0:
-        raise DataError(given.name, "all samples have the same coefficients", "factorize again, with another start")
-    plane = directions[:2]
-    plane = plane * np.sign(plane[np.arange(2), np.abs(plane).argmax(axis=1)])[:, None]  # a sign of our own choice
-    return centred @ plane.T, (lengths**2 / (lengths**2).sum())[:2]
 
 
 @dataclass(frozen=True)
@@ -283,10 +143,10 @@ def draw_groups(figure: Figure, axes: Axes, points: Array, groups: Groups) -> No
         numbers = sorted(groups.names)
         ticks = [numbers[place] for place in np.linspace(0, len(numbers) - 1, 10).round().astype(int)]
         bar = figure.colorbar(drawn, ax=axes, label=groups.what, ticks=ticks)
-        bar.set_ticklabels([shorten(groups.names[tick]) for tick in ticks])
+        bar.set_ticklabels([legend_name(groups.names[tick]) for tick in ticks])
         return
     for number in sorted(groups.names):
         own = points[groups.numbers == number]
-        axes.scatter(own[:, 0], own[:, 1], label=shorten(groups.names[number]), **shade(number), **style)
+        axes.scatter(own[:, 0], own[:, 1], label=legend_name(groups.names[number]), **shade(number), **style)
     if groups.what:
         legend_beside(figure, axes, groups.what, handle=1)

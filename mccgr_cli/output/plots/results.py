@@ -18,13 +18,13 @@ from mccgr_cli.files.readers import Loaded
 from mccgr_cli.output.plots.canvas import (
     Note,
     legend_beside,
+    legend_name,
     log_scale,
     new_figure,
-    number_format,
-    shorten,
     stroke,
     whole_numbers,
 )
+from mccgr_cli.output.text import number_format
 from mccgr_cli.settings import SWEPT, Drawing
 from mccgr_cli.workflow.comparison import shown
 
@@ -180,7 +180,7 @@ def draw_line(
     axes: Axes, number: int, label: str, xs: Sequence[float], groups: Sequence[Array], opacity: float
 ) -> None:
     """The means of the groups and their intervals at xs; without any, a level line."""
-    label, style = shorten(label), stroke(number)
+    label, style = legend_name(label), stroke(number)
     means = np.array([group.mean() for group in groups])
     halves = np.array([half_interval(group) for group in groups])
     low, high = np.clip([means - halves, means + halves], 0, 1)  # where scores can be
@@ -226,7 +226,7 @@ def iterations(given: Sequence[Loaded], drawing: Drawing, note: Note) -> Figure:
         shares = 100 * np.arange(1, len(settled) + 1) / len(settled)
         xs, ys = [0, *settled, table["iterations"].max()], [0, *shares, 100]
         style = {**stroke(number), "markevery": (1 + number, max(len(xs) // 6, 1))}
-        label = f"{shorten(method)} ({np.count_nonzero(table['converged'][own])} of {len(settled)})"
+        label = f"{legend_name(method)} ({np.count_nonzero(table['converged'][own])} of {len(settled)})"
         axes.step(xs, ys, where="post", label=label, **style)
     text = "iterations until the objective stays\nwithin 1 % of its last value"
     axes.set(xlabel=text, ylabel="share of runs (%)", xlim=0, ylim=(0, 102))
