@@ -22,13 +22,9 @@ SEARCHES = ("auto", "exact", "approximate")
 ASSIGNMENTS = ("kmeans", "max")
 DETECTORS = ("dense", "keypoints")
 LARGEST_RADIUS = 10_000
-FIGURES_OF_FACTORS = ("convergence", "weights", "basis", "embedding")
-FIGURES_OF_RESULTS = ("scores", "sweep", "iterations")
-FIGURES_OF_RANKS = ("criteria",)
 FIGURE_FORMATS = ("svg", "png", "pdf")
 ORDERS = ("C", "F")
 EXPORTED = ("W", "H", "assignments", "rho", "X", "A")
-EXPORT_FORMATS = ("csv", "tsv", "npy", "npz", "mat", "mtx", "h5ad")
 
 SCORES = ("accuracy", "nmi", "ari", "purity")
 SWEPT = ("alpha", "strength", "theta", "keep", "neighbors", "weight", "normalize")  # several values in an experiment
@@ -36,6 +32,48 @@ SWEPT = ("alpha", "strength", "theta", "keep", "neighbors", "weight", "normalize
 # What a history records of every iteration, and the weight below which a feature counts as silenced.
 HISTORY = ("objective", "data", "graph", "sigma", "seconds")
 SILENCED = 0.01
+
+
+@dataclass(frozen=True)
+class FigureType:
+    """A figure that ``mccgr plot`` draws."""
+
+    drawn_by: str  # module and function of output.plots
+    kinds: tuple[str, ...]  # of files that it can be drawn from
+    of_several: bool = False  # files beside each other
+
+
+FIGURES = {
+    "convergence": FigureType("curves.convergence", ("factors", "clusters"), of_several=True),
+    "weights": FigureType("curves.weights", ("factors", "clusters")),
+    "basis": FigureType("factors.basis", ("factors", "clusters")),
+    "embedding": FigureType("factors.embedding", ("factors", "clusters")),
+    "scores": FigureType("results.scores", ("results",)),
+    "sweep": FigureType("results.sweep", ("results",)),
+    "iterations": FigureType("results.iterations", ("results",)),
+    "criteria": FigureType("ranks.criteria", ("ranks",)),
+}
+
+
+@dataclass(frozen=True)
+class ExportFormat:
+    """A format that ``mccgr export`` writes."""
+
+    written_by: str  # module and function of output.export
+    holds_all: bool = False  # or one dataset, chosen by --what
+    is_text: bool = False
+    takes_others: bool = False  # --matrix and --graph
+
+
+EXPORT_FORMATS = {
+    "csv": ExportFormat("text.as_csv", is_text=True),
+    "tsv": ExportFormat("text.as_tsv", is_text=True),
+    "npy": ExportFormat("arrays.as_npy"),
+    "npz": ExportFormat("arrays.as_npz", holds_all=True),
+    "mat": ExportFormat("arrays.as_mat", holds_all=True, takes_others=True),
+    "mtx": ExportFormat("text.as_mtx", is_text=True),
+    "h5ad": ExportFormat("h5ad.as_h5ad", holds_all=True, takes_others=True),
+}
 
 
 @dataclass(frozen=True)

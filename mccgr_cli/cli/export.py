@@ -10,9 +10,8 @@ from mccgr_cli.cli import options, types
 from mccgr_cli.errors import ParameterError
 from mccgr_cli.settings import EXPORT_FORMATS, EXPORTED
 
-TEXTS = ("csv", "tsv", "mtx")
-OF_ONE = (*TEXTS, "npy")
-WITH_OTHERS = ("mat", "h5ad")
+OF_ONE = [name for name, form in EXPORT_FORMATS.items() if not form.holds_all]
+WITH_OTHERS = [name for name, form in EXPORT_FORMATS.items() if form.takes_others]
 
 
 @click.command()
@@ -34,7 +33,7 @@ WITH_OTHERS = ("mat", "h5ad")
     "--format",
     "form",
     type=click.Choice(EXPORT_FORMATS),
-    help=f"Where -o does not say it by its suffix.  [default: {EXPORT_FORMATS[0]}]",
+    help=f"Where -o does not say it by its suffix.  [default: {next(iter(EXPORT_FORMATS))}]",
 )
 @options.output
 @options.verbosity
@@ -60,11 +59,11 @@ def command(**given: Any) -> None:
     """
     from mccgr_cli.cli.job import Job, derived_path
 
-    form = options.chosen_format(given["output"], given["form"], EXPORT_FORMATS)
+    form = options.chosen_format(given["output"], given["form"], tuple(EXPORT_FORMATS))
     refuse_unused(form)
     if [given["source"], given["matrix"], given["graph"]].count("-") > 1:
         raise ParameterError("FILE", "standard input can be read only once", "name files")
-    job = Job(given, stage=None, readable=form in TEXTS)
+    job = Job(given, stage=None, readable=EXPORT_FORMATS[form].is_text)
 
     from mccgr_cli.files.container import SCHEMA
     from mccgr_cli.files.provenance import lineage

@@ -11,14 +11,7 @@ import click
 
 from mccgr_cli.cli import options, types
 from mccgr_cli.errors import MccgrError, ParameterError
-from mccgr_cli.settings import (
-    FIGURE_FORMATS,
-    FIGURES_OF_FACTORS,
-    FIGURES_OF_RANKS,
-    FIGURES_OF_RESULTS,
-    ORDERS,
-    Drawing,
-)
+from mccgr_cli.settings import FIGURE_FORMATS, FIGURES, ORDERS, Drawing
 
 
 class Only(click.ParamType):  # type: ignore[type-arg]
@@ -37,7 +30,7 @@ class Only(click.ParamType):  # type: ignore[type-arg]
 @click.argument("sources", metavar="FILE...", nargs=-1, required=True, type=types.FILE)
 @click.option(
     "--figure",
-    type=click.Choice([*FIGURES_OF_FACTORS, *FIGURES_OF_RESULTS, *FIGURES_OF_RANKS]),
+    type=click.Choice(FIGURES),
     help="What to draw.  [default: convergence of factors; of results, scores if there is more than one K, else the "
     "sweep of what varies, else iterations; criteria of ranks]",
 )

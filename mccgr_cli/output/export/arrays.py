@@ -33,7 +33,7 @@ def as_npy(export: Export, what: str) -> bytes:
     return buffer.getvalue()
 
 
-def as_npz(export: Export) -> bytes:
+def as_npz(export: Export, what: str) -> bytes:
     """All by the names of the container; a sparse matrix by the names of scipy.sparse.save_npz, which loads it."""
     arrays: dict[str, Any] = {}
     for name, value in export.contents.datasets.items():
@@ -59,7 +59,7 @@ def text_array(texts: list[str], name: str, export: Export) -> Array:
     return np.array(texts, dtype=str)
 
 
-def as_mat(export: Export) -> bytes:
+def as_mat(export: Export, what: str) -> bytes:
     """As MATLAB has it: positions count from 1, whole numbers are double, lists are columns, text is in cells."""
     contents = export.contents
     variables: dict[str, Any] = {}

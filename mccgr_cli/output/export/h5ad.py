@@ -40,7 +40,7 @@ class Categories:
     codes: Array
 
 
-def as_h5ad(export: Export) -> bytes:
+def as_h5ad(export: Export, what: str) -> bytes:
     buffer = io.BytesIO()
     with h5py.File(buffer, "w") as file:
         mark(file, "anndata")
