@@ -386,7 +386,7 @@ def test_matrix_of_another_checksum_is_told_of(mccgr, tmp_path, X_file):
         assert "checksum" not in told
     stored(tmp_path / "other.h5", "matrix", {"X": planted(seed=1)[0]})
     told = mccgr("export", tmp_path / "f.h5", "--matrix", tmp_path / "other.h5", "-o", tmp_path / "2.h5ad").stderr
-    assert "other.h5: of the same shape, but by its checksum not the file" in told
+    assert "other.h5: same shape, but its checksum is not that of the file" in told
 
 
 # Refusals

@@ -1,4 +1,4 @@
-"""What all figures share: how they look, and how they become bytes. No pyplot, and no state that outlives a figure."""
+"""What all figures share: their style, legends and axes, and how they become bytes. No pyplot, which keeps state."""
 
 from __future__ import annotations
 
@@ -47,19 +47,19 @@ LOOK: Any = {
     "pdf.fonttype": 42,
 }
 MOST_LETTERS = 28
-LEGEND_ROW, LEGEND_HANDLE, LETTER = 0.2, 0.35, 0.075  # inches that these take
-SLACK = 0.02  # of a figure: text measures a little more or less at another resolution
+LEGEND_ROW, LEGEND_HANDLE, LETTER = 0.2, 0.35, 0.075  # sizes in inches
+SLACK = 0.02  # of the size of a figure: the size of text depends on the resolution
 DPI = 150  # of a PNG
-DPI_WITHIN = 300  # of what is made of pixels in a vector format
+DPI_WITHIN = 300  # of parts of a vector format that are pixels
 MOST_PIXELS = 200_000_000
 MOST_VECTORS = 5000  # more points become pixels in vector formats too
 
-Note = Callable[[str], None]  # is told what the user should know
+Note = Callable[[str], None]  # called with what the user should know
 
 
 @contextmanager
 def our_look() -> Iterator[None]:
-    """Draw in our style, whatever the user's own is, and leave that as it was."""
+    """Draw in our style, and restore the style of the user afterwards."""
     with matplotlib.rc_context():
         matplotlib.rcdefaults()
         matplotlib.rcParams.update(LOOK)
@@ -79,7 +79,7 @@ def encode(figure: Figure, form: str, dpi: int | None, source: str, note: Note) 
     width, height = figure.get_size_inches()
     if form == "png" and width * height * dots**2 > MOST_PIXELS:
         what = f"{width * dots:.0f} x {height * dots:.0f} pixels are more than a figure needs"
-        raise ParameterError("--dpi", what, "give less, or a smaller --size")
+        raise ParameterError("--dpi", what, "choose a lower one, or a smaller --size")
     made_by = f"mccgr {__version__}"
     metadata: Any = {
         "png": {"Software": made_by, "Source": source},
@@ -87,20 +87,20 @@ def encode(figure: Figure, form: str, dpi: int | None, source: str, note: Note) 
         "pdf": {"Creator": made_by, "Subject": source, "CreationDate": None},
     }[form]
     buffer = io.BytesIO()
-    with warnings.catch_warnings(record=True) as said:
-        warnings.simplefilter("always", UserWarning)  # such as that the font lacks a character
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", UserWarning)  # for example if the font lacks a character
         figure.savefig(buffer, format=form, dpi=dots, metadata=metadata)
         if not is_within(figure):
-            what = f"{width:g} x {height:g} inches are too few for what the figure must show"
-            raise ParameterError("--size", what, "give more")
-    remarks = list(dict.fromkeys(str(one.message) for one in said if issubclass(one.category, UserWarning)))
+            what = f"{width:g} x {height:g} inches are too few for the text of the figure"
+            raise ParameterError("--size", what, "choose a larger size")
+    remarks = list(dict.fromkeys(str(one.message) for one in caught if issubclass(one.category, UserWarning)))
     for remark in remarks[:1]:
         note(f"matplotlib: {remark}" + (f" And {len(remarks) - 1} more." if remarks[1:] else ""))
     return buffer.getvalue()
 
 
 def is_within(figure: Figure) -> bool:
-    """Whether nothing of a figure that has been drawn is beyond its edges."""
+    """Whether all parts of a drawn figure lie within its edges."""
     drawn, (width, height) = figure.get_tightbbox(), figure.get_size_inches()
     beyond = max(-drawn.x0, -drawn.y0, drawn.x1 - width, drawn.y1 - height)
     return bool(beyond < SLACK * max(width, height))
@@ -117,7 +117,7 @@ def stroke(number: int) -> dict[str, Any]:
 
 
 def legend_beside(figure: Figure, axes: Axes, title: str = "", handle: float = 2.8) -> None:
-    """A legend to the right, in as many columns as the height of the figure asks for."""
+    """A legend to the right, in as many columns as fit its height."""
     entries = len(axes.get_legend_handles_labels()[1])
     axes.legend(
         loc="upper left",
@@ -135,7 +135,7 @@ def legend_columns(entries: int, height: float) -> int:
 
 
 def legend_width(names: Iterable[str], height: float) -> float:
-    """Inches that a legend of these names takes, about."""
+    """The approximate width of a legend of these names, in inches."""
     lengths = [len(legend_name(name)) for name in names]
     return legend_columns(len(lengths), height) * (LEGEND_HANDLE + LETTER * max(lengths))
 
@@ -146,7 +146,7 @@ def legend_name(text: str) -> str:
 
 
 def log_scale(axes: Axes, which: str, values: Array) -> None:
-    """A logarithmic x or y axis; with zeros among the values, it starts with 0."""
+    """A logarithmic x or y axis; it begins with 0 if there are zeros among the values."""
     positive = values[values > 0]
     scale = {"linthresh": positive.min(), "linscale": 0.5} if values.min() == 0 else {}
     getattr(axes, f"set_{which}scale")("symlog" if scale else "log", **scale)

@@ -45,7 +45,7 @@ def basis(given: Sequence[Loaded], drawing: Drawing, note: Note) -> Figure:
     shown = min(len(H), MOST_TILES)
     if shown < len(H):
         note(f"basis: the first {shown} of {len(H)} components")
-    gap = math.ceil(0.2 * min(height, width))  # holds the number of the component below
+    gap = math.ceil(0.2 * min(height, width))  # between images, with room for the number of a component
     columns = min(math.ceil(math.sqrt(shown * (height + gap) / (width + gap))), shown)
     rows = math.ceil(shown / columns)
     mosaic = np.full((rows * (height + gap), columns * (width + gap) - gap), np.nan)
@@ -67,13 +67,13 @@ def basis(given: Sequence[Loaded], drawing: Drawing, note: Note) -> Figure:
 
 
 def square(features: int, where: str, order: str, note: Note) -> tuple[int, int]:
-    """The shape of square images, if the features can be the pixels of such."""
+    """Height and width of square images with this number of pixels."""
     side = math.isqrt(features)
     if side * side != features:
         what = f"missing, and the {features} features of {where} are not the pixels of a square"
-        raise ParameterError("--shape", what, "give HEIGHTxWIDTH, if they are pixels")
+        raise ParameterError("--shape", what, "give HEIGHTxWIDTH if the features are pixels")
     lines = {"C": "row by row", "F": "column by column"}[order]
-    note(f"basis: taken as images of {side}x{side} pixels, {lines}; --shape and --order say otherwise")
+    note(f"basis: shown as images of {side}x{side} pixels, {lines}; --shape and --order change this")
     return side, side
 
 
@@ -97,25 +97,25 @@ def embedding(given: Sequence[Loaded], drawing: Drawing, note: Note) -> Figure:
 
 @dataclass(frozen=True)
 class Groups:
-    """What samples are told apart by."""
+    """Groups of samples, each with its own colour and marker."""
 
     what: str
-    names: dict[int, str]  # by the numbers that decide how a group looks
+    names: dict[int, str]  # by the numbers that decide on colour and marker
     numbers: Array  # (n,) the group of each sample
 
     @property
     def have_colours(self) -> bool:
-        """Whether there are so few that each can have a colour and a marker of its own."""
+        """Whether the groups are few enough for colours and markers; else they share a colour scale."""
         return len(self.names) <= MOST_GROUPS
 
     def width(self, height: float) -> float:
-        """Inches that their names take beside a figure of this height."""
+        """The width of their legend beside a figure of this height, in inches."""
         names = list(self.names.values())
         return legend_width(names if self.have_colours else [max(names, key=len)], height) if self.what else 0
 
 
 def groupings(contents: Contents) -> list[Groups]:
-    """By class, by cluster, or by both; a cluster then looks like the class that it is matched with."""
+    """Groups by class, by cluster, or by both; then a cluster looks like the class that it is matched with."""
     labels, assignments = contents.labels_as_text(), contents.datasets.get("assignments")
     if labels is None:
         if assignments is None:

@@ -7,20 +7,22 @@ has a module that computes what it shows and a template in ``templates/`` that s
 from __future__ import annotations
 
 from pathlib import PurePath
+from typing import Any
 
 from mccgr_cli import __version__
+from mccgr_cli.output.provenance import commands, first_input, pairs
 from mccgr_cli.output.report import factorization
 from mccgr_cli.output.report.cluster_sheets import Images, cluster_sheets, hidden_images, sample_data
 from mccgr_cli.output.report.clusters import Findings, find
 from mccgr_cli.output.report.distinctive import Profiles
-from mccgr_cli.output.report.provenance import first_input, provenance_section
 from mccgr_cli.output.report.sample_map import map_section
 from mccgr_cli.output.report.scores import scores_section
 from mccgr_cli.output.report.template import environment, hash_of, own_file
 
 __all__ = ["Findings", "find", "render"]
 
-MOST_AT_ONCE = 2000  # samples: of more, a browser lays out only those in view
+MOST_AT_ONCE = 2000  # samples; if there are more, a browser lays out only those in view
+MOST_COMMANDS = 100  # that led to the file
 
 
 def render(findings: Findings, images: Images | None = None, title: str | None = None) -> bytes:
@@ -34,14 +36,17 @@ def render(findings: Findings, images: Images | None = None, title: str | None =
     contents = findings.contents
     profiles = Profiles(findings.coefficients[0], contents["H"], contents["rho"]) if "H" in contents else None
     sample_map = map_section(findings)
-    sections = {
+    sections: dict[str, Any] = {
         "Scores": scores_section(findings.scores) if findings.scores is not None else None,
         "Map": sample_map,
         "Clusters": cluster_sheets(findings, images, profiles),
         "Convergence": factorization.convergence_section(findings) if "history/objective" in contents else None,
         "Features": factorization.features_section(findings, profiles) if profiles is not None else None,
         "Graph": factorization.graph_section(findings),
-        "Provenance": provenance_section(contents),
+        "Provenance": {
+            "commands": list(commands(contents.provenance))[-MOST_COMMANDS:],
+            "attributes": pairs(contents.attributes),
+        },
     }
     points = sample_map.layout.points if sample_map.layout is not None else None
     style, theme, script = (own_file(name) for name in ("page.css", "theme.js", "page.js"))

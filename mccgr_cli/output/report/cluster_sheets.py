@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from markupsafe import Markup
@@ -16,6 +16,9 @@ from mccgr_cli.output.report.clusters import FIRST, LAST, Cluster, Findings
 from mccgr_cli.output.report.distinctive import Feature, Profiles
 from mccgr_cli.output.report.template import percent
 
+if TYPE_CHECKING:
+    from mccgr_cli.images.thumbnails import Thumbnail
+
 FIRST_NAMES = 12  # instead of FIRST, where samples are shown without images
 TOP_FEATURES = 10
 TOP_CLASSES = 5
@@ -25,20 +28,7 @@ EXACT = 2**53  # a browser rounds larger whole numbers
 PREFIX = "data:image/webp;base64,"
 
 
-class ImageFile(Protocol):
-    """A WebP, or why there is none."""
-
-    @property
-    def data(self) -> bytes: ...
-    @property
-    def width(self) -> int: ...
-    @property
-    def height(self) -> int: ...
-    @property
-    def fault(self) -> str | None: ...
-
-
-Images = Mapping[int, ImageFile]  # by sample
+Images = Mapping[int, "Thumbnail"]  # by sample
 
 
 @dataclass(frozen=True)
@@ -50,7 +40,7 @@ class Item:
     label: str | None  # its class
     is_odd: bool  # not of the class that its cluster is matched with
     certainty: float | None
-    image: ImageFile | None
+    image: Thumbnail | None
 
     @property
     def source(self) -> Markup:
@@ -96,8 +86,9 @@ def cluster_sheets(findings: Findings, images: Images | None, profiles: Profiles
     sheets, start = [], 0
     for cluster in findings.clusters:
         shown = cluster.shown.tolist()
-        items = [item(findings, cluster, start + place, sample, images) for place, sample in visible(shown, images)]
         first, last = ends(len(shown), images is not None)
+        visible = [*range(first), *range(len(shown) - last, len(shown))]
+        items = [item(findings, cluster, start + place, shown[place], images) for place in visible]
         components, features = None, []
         if profiles is not None:
             mean = findings.mean(cluster)
@@ -107,12 +98,6 @@ def cluster_sheets(findings: Findings, images: Images | None, profiles: Profiles
         sheets.append(Sheet(cluster, start, items[:first], hidden, items[first:], absent, components, features))
         start += len(shown)
     return sheets
-
-
-def visible(shown: list[int], images: Images | None) -> list[tuple[int, int]]:
-    """Places and numbers of the samples that are seen at once: the first and the last ones."""
-    first, last = ends(len(shown), images is not None)
-    return [(place, shown[place]) for place in (*range(first), *range(len(shown) - last, len(shown)))]
 
 
 def ends(count: int, with_images: bool) -> tuple[int, int]:
@@ -135,7 +120,7 @@ def largest_shares(shares: Array, most: int) -> list[tuple[int, float]]:
     return [(i, float(shares[i])) for i in largest if shares[i] >= LEAST_SHARE]
 
 
-def encoded(image: ImageFile) -> str:
+def encoded(image: Thumbnail) -> str:
     return base64.b64encode(image.data).decode()
 
 

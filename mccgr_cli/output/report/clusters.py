@@ -1,9 +1,9 @@
-"""What a clustering found: which samples are typical of their cluster, which are not, and what sets clusters apart."""
+"""What the page shows of a clustering: its clusters, and which samples are typical of them."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -17,17 +17,17 @@ from mccgr_cli.output.text import name_of, shorten
 
 FIRST, LAST = 24, 6  # samples of a cluster that are seen at once: the most typical and the least certain
 LONGEST_NAME = 300
-ROWS = 4096  # samples that are compared with all means at a time
+ROWS = 4096  # samples that are compared with all cluster means at a time
 
 
 @dataclass(frozen=True)
 class Cluster:
     number: int  # as in the file
     members: Array  # all of its samples, the most typical first
-    shown: Array  # those on the page, in the same order
-    look: int  # decides on its colour and marker: those of the class that it is matched with
-    matched: str | None = None  # with this class
-    classes: tuple[tuple[str, int], ...] = ()  # of its samples, the most frequent first
+    shown: Array  # the samples on the page, in the same order
+    look: int  # decides on its colour and marker; the number of the matched class if there is one
+    matched: str | None  # class
+    classes: list[tuple[str, int]]  # of its samples, with their counts, the most frequent first
 
     @property
     def size(self) -> int:
@@ -35,16 +35,9 @@ class Cluster:
 
     @property
     def mostly(self) -> str | None:
-        """The class of most of its samples: the matched one, where that is as frequent as any."""
-        if not self.classes:
-            return None
-        counts = dict(self.classes)
-        as_frequent = self.matched is not None and counts.get(self.matched) == self.classes[0][1]
-        return self.matched if as_frequent else self.classes[0][0]
-
-    @property
-    def purity(self) -> float | None:
-        return self.classes[0][1] / self.size if self.classes else None
+        """The most frequent class of its samples; the matched class if no other is more frequent."""
+        most_frequent = [name for name, count in self.classes if count == self.classes[0][1]]
+        return self.matched if self.matched in most_frequent else next(iter(most_frequent), None)
 
 
 @dataclass(frozen=True)
@@ -53,7 +46,7 @@ class Findings:
     clusters: list[Cluster]
     truth: list[str] | None  # the class of every sample
     scores: Scores | None
-    certainty: Array | None  # (n,) NaN-free, at most 1
+    certainty: Array | None  # (n,) finite, at most 1
 
     @property
     def contents(self) -> Contents:
@@ -65,7 +58,7 @@ class Findings:
 
     @cached_property
     def coefficients(self) -> tuple[Array, int]:
-        """W with values below 1, whose squares and sums are finite, and the power of two to multiply them by."""
+        """W divided by a power of two, so that squares and sums are finite; and the exponent of that power."""
         return below_one(self.contents["W"])
 
     def mean(self, cluster: Cluster) -> Array:
@@ -85,53 +78,64 @@ class Findings:
 
 
 def find(given: Loaded, truth: list[str] | None, most: int) -> Findings:
-    """At most about so many samples are shown; of each cluster its share, the extremes among them."""
+    """Decide what the page shows of a file.
+
+    Parameters
+    ----------
+    truth : the class of every sample
+    most : about how many samples to show; each cluster gets its share, and its most and least typical samples are shown
+    """
     contents = given.contents
     assignments = contents["assignments"]
-    if truth is not None:
-        truth = shortened(truth)
-    numbers = np.unique(assignments)
+    truth = shortened(truth) if truth is not None else None
     scores = evaluate(truth, assignments) if truth is not None else None
-    W, certainty, distance = contents.datasets.get("W"), None, np.zeros(len(assignments))
-    if W is not None:
-        certainty, distance = typicality(below_one(W)[0], assignments, contents.attributes.get("cluster_assign"))
+    certainty, distance = None, np.zeros(len(assignments))
+    if "W" in contents:
+        W, _ = below_one(contents["W"])
+        certainty, distance = typicality(W, assignments, contents.attributes.get("cluster_assign"))
     clusters = []
-    for place, number in enumerate(numbers):
+    for place, number in enumerate(np.unique(assignments).tolist()):
         members = np.flatnonzero(assignments == number)
-        sure = np.zeros(len(members)) if certainty is None else certainty[members]
-        members = members[np.lexsort((members, distance[members], -sure))]
-        quota = max(len(members) * most // len(assignments), FIRST + LAST)
-        cluster = Cluster(int(number), members, spread(members, quota), place)
-        if truth is not None and scores is not None:
-            cluster = with_classes(cluster, truth, scores)
-        clusters.append(cluster)
+        keys = (members, distance[members], *([] if certainty is None else [-certainty[members]]))
+        members = members[np.lexsort(keys)]
+        shown = spread(members, max(len(members) * most // len(assignments), FIRST + LAST))
+        clusters.append(Cluster(number, members, shown, *classes_of(number, place, scores)))
     return Findings(given, clusters, truth, scores, certainty)
 
 
+def classes_of(number: int, place: int, scores: Scores | None) -> tuple[int, str | None, list[tuple[str, int]]]:
+    """The look of a cluster, the class that it is matched with, and the classes of its samples."""
+    if scores is None:
+        return place, None, []
+    column = scores.clusters.index(number)
+    matched = scores.matches[column] if column < len(scores.matches) else None
+    counts = zip(scores.classes, scores.confusion[:, column].tolist(), strict=True)
+    classes = sorted(((name, count) for name, count in counts if count), key=lambda pair: -pair[1])
+    return column if matched is None else scores.classes.index(matched), matched, classes
+
+
 def below_one(values: Array) -> tuple[Array, int]:
-    """In double precision, and the power of two that was divided by, which changes no digit."""
+    """Values in double precision, divided by a power of two, which changes no digit; and the exponent of that power."""
     exponent = int(np.frexp(values.max(initial=0).astype(np.float64))[1])
     return np.ldexp(values.astype(np.float64), -exponent), exponent
 
 
 def shortened(classes: Sequence[str]) -> list[str]:
-    """Classes that were different stay so."""
+    """Short names of classes; different classes keep different names."""
     known: dict[str, str] = {}
-    taken: set[str] = set()
     for name in dict.fromkeys(classes):
         short = shorten(name, LONGEST_NAME)
-        known[name] = f"{short} ({len(known)})" if short in taken else short
-        taken.add(short)
+        known[name] = f"{short} ({len(known)})" if short in known.values() else short
     return [known[name] for name in classes]
 
 
 def typicality(W: Array, assignments: Array, assign: object = None) -> tuple[Array | None, Array]:
-    """How certain it is that a sample belongs to its cluster (n,), and how far it is from the cluster's mean (n,).
+    """How certain it is that a sample belongs to its cluster (n,), and its distance from the mean of the cluster (n,).
 
-    The certainty is (b - a) / max(a, b) with a the distance of its row of W to the mean of its own cluster and b to
-    the nearest other mean: the simplified silhouette (Vendramin, Campello and Hruschka 2010). 1: at its own mean;
-    0: between two; below 0: nearer to another. Where clusters are the largest coefficients, it is (a - b) / a
-    with a the largest and b the next. None if there is but one cluster.
+    The certainty is (b - a) / max(a, b): a is the distance of a row of W from the mean of its own cluster, b the
+    distance from the nearest other mean. This is the simplified silhouette (Vendramin, Campello and Hruschka 2010):
+    1 at its own mean, 0 between two means, below 0 nearer to another mean. Where clusters are the largest
+    coefficients, the certainty is (a - b) / a with a the largest coefficient and b the next. None with one cluster.
     """
     numbers, place = np.unique(assignments, return_inverse=True)
     sizes = np.bincount(place)
@@ -152,22 +156,12 @@ def typicality(W: Array, assignments: Array, assign: object = None) -> tuple[Arr
 
 
 def ratio(part: Array, whole: Array) -> Array:
-    """0 where both are."""
+    """0 where both are 0."""
     return np.divide(part, whole, out=np.zeros(len(part)), where=whole > 0)
 
 
-def with_classes(cluster: Cluster, truth: Sequence[str], scores: Scores) -> Cluster:
-    names, counts = np.unique([truth[i] for i in cluster.members], return_counts=True)
-    order = np.argsort(-counts, kind="stable")
-    place = scores.clusters.index(cluster.number)
-    matched = scores.matches[place] if place < len(scores.matches) else None
-    look = scores.classes.index(matched) if matched is not None else place
-    classes = tuple((str(names[i]), int(counts[i])) for i in order)
-    return replace(cluster, look=look, matched=matched, classes=classes)
-
-
 def spread(members: Array, quota: int) -> Array:
-    """So many of them: the first, the last, and evenly from between."""
+    """At most ``quota`` members: the first, the last, and some at equal steps between them."""
     if len(members) <= quota:
         return members
     between = np.linspace(FIRST, len(members) - LAST - 1, quota - FIRST - LAST).round().astype(int)

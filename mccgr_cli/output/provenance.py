@@ -1,4 +1,4 @@
-"""The section on provenance: every command that led to the file."""
+"""What a file says about how it was made."""
 
 from __future__ import annotations
 
@@ -6,32 +6,18 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from mccgr_cli.files.container import Contents
-
-MOST_STEPS = 100
-
 Pairs = list[tuple[str, str]]
 
 
 @dataclass(frozen=True)
 class Command:
-    """A command that was run, as far as the file says."""
+    """A command that led to a file."""
 
     time: str
     command: str
     inputs: Pairs  # names and checksums
     parameters: Pairs
     versions: Pairs
-
-
-@dataclass(frozen=True)
-class ProvenanceSection:
-    steps: list[Command]
-    attributes: Pairs
-
-
-def provenance_section(contents: Contents) -> ProvenanceSection:
-    return ProvenanceSection(list(commands(contents.provenance))[-MOST_STEPS:], pairs(contents.attributes))
 
 
 def commands(provenance: Any) -> Iterator[Command]:
@@ -56,6 +42,13 @@ def first_input(provenance: Any) -> str | None:
         if name:
             return str(name)
     return None
+
+
+def checksums(provenance: Any) -> Iterator[str]:
+    """The checksums of all files that led to a file."""
+    for one in inputs_of(provenance):
+        yield str(one.get("sha256"))
+        yield from checksums(one.get("provenance"))
 
 
 def inputs_of(provenance: Any) -> list[dict[str, Any]]:
