@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import unicodedata
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from unicodedata import category
 
 import numpy as np
 
@@ -24,13 +24,10 @@ def shorten(text: str, most: int) -> str:
     if len(text) > 2 * most:
         text = text[:most] + text[-most:]
     if not text.isprintable():
-        text = "".join(char if is_harmless(char) else repr(char)[1:-1] for char in text)
+        kept = [c.isprintable() or c in JOINERS or category(c) in ("Zs", "Co") for c in text]  # spaces, private use
+        text = "".join(c if keep else repr(c)[1:-1] for c, keep in zip(text, kept, strict=True))
     half = most // 2
     return text if len(text) <= most else f"{text[: most - half - 1]}…{text[-half:]}"
-
-
-def is_harmless(char: str) -> bool:
-    return char.isprintable() or char in JOINERS or unicodedata.category(char) in ("Zs", "Co")
 
 
 def name_of(contents: Contents, kind: str, number: int, most: int) -> str:

@@ -16,15 +16,8 @@ from mccgr_cli.core.metrics import evaluate, numbers_first
 from mccgr_cli.errors import ParameterError
 from mccgr_cli.files.container import Contents
 from mccgr_cli.files.readers import Loaded
-from mccgr_cli.output.plots.canvas import (
-    MOST_VECTORS,
-    Note,
-    legend_beside,
-    legend_name,
-    legend_width,
-    new_figure,
-    shade,
-)
+from mccgr_cli.output.plots import canvas
+from mccgr_cli.output.plots.canvas import Note, legend_name
 from mccgr_cli.output.principal_plane import principal_plane, require_plane
 from mccgr_cli.settings import Drawing
 from mccgr_cli.workflow.stages import require
@@ -54,7 +47,7 @@ def basis(given: Sequence[Loaded], drawing: Drawing, note: Note) -> Figure:
         image = component.reshape((height, width), order=drawing.order)
         mosaic[top : top + height, left : left + width] = image / max(image.max(), np.finfo(H.dtype).tiny)
 
-    figure = new_figure(drawing, 6.4, min(max(6.4 * mosaic.shape[0] / mosaic.shape[1] + 0.3, 1.5), 9))
+    figure = canvas.new_figure(drawing, 6.4, min(max(6.4 * mosaic.shape[0] / mosaic.shape[1] + 0.3, 1.5), 9))
     axes = figure.subplots()
     axes.imshow(mosaic, cmap="gray", vmin=0, vmax=1, interpolation="none")
     axes.set_axis_off()
@@ -86,7 +79,7 @@ def embedding(given: Sequence[Loaded], drawing: Drawing, note: Note) -> Figure:
     points, shares = principal_plane(W)
     panels = groupings(one.contents)
     height = 4.0
-    figure = new_figure(drawing, sum(3.8 + groups.width(height) for groups in panels), height)
+    figure = canvas.new_figure(drawing, sum(3.8 + groups.width(height) for groups in panels), height)
     for axes, groups in zip(figure.subplots(1, len(panels), squeeze=False)[0], panels, strict=True):
         draw_groups(figure, axes, points, groups)
         axes.set_aspect("equal", adjustable="datalim")
@@ -111,7 +104,7 @@ class Groups:
     def width(self, height: float) -> float:
         """The width of their legend beside a figure of this height, in inches."""
         names = list(self.names.values())
-        return legend_width(names if self.have_colours else [max(names, key=len)], height) if self.what else 0
+        return canvas.legend_width(names if self.have_colours else [max(names, key=len)], height) if self.what else 0
 
 
 def groupings(contents: Contents) -> list[Groups]:
@@ -136,7 +129,7 @@ def groupings(contents: Contents) -> list[Groups]:
 
 
 def draw_groups(figure: Figure, axes: Axes, points: Array, groups: Groups) -> None:
-    size, rasterized = 20 if len(points) < 2000 else 8, len(points) > MOST_VECTORS
+    size, rasterized = 20 if len(points) < 2000 else 8, len(points) > canvas.MOST_VECTORS
     style: dict[str, Any] = {"s": size, "alpha": 0.75, "linewidths": 0, "rasterized": rasterized}
     if not groups.have_colours:
         drawn = axes.scatter(points[:, 0], points[:, 1], c=groups.numbers, cmap="cividis", **{**style, "alpha": 1})
@@ -147,6 +140,6 @@ def draw_groups(figure: Figure, axes: Axes, points: Array, groups: Groups) -> No
         return
     for number in sorted(groups.names):
         own = points[groups.numbers == number]
-        axes.scatter(own[:, 0], own[:, 1], label=legend_name(groups.names[number]), **shade(number), **style)
+        axes.scatter(own[:, 0], own[:, 1], label=legend_name(groups.names[number]), **canvas.shade(number), **style)
     if groups.what:
-        legend_beside(figure, axes, groups.what, handle=1)
+        canvas.legend_beside(figure, axes, groups.what, handle=1)

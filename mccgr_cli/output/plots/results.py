@@ -150,7 +150,7 @@ def score_panels(given: Loaded, table: Table, along: str, label: str, drawing: D
 
 
 def on_axis(table: Table, along: str) -> Array:
-    """The runs with a place on the x axis, as a mask: in a sweep, only runs of methods for which the parameter varies."""
+    """The runs with a place on the x axis, as a mask; in a sweep, only those of methods whose parameter varies."""
     placed = np.zeros(len(table[along]), dtype=bool)
     for own in methods(table).values():
         if along == "k" or len(distinct(table[along][own])) > 1:

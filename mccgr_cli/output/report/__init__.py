@@ -48,7 +48,7 @@ def render(findings: Findings, images: Images | None = None, title: str | None =
             "attributes": pairs(contents.attributes),
         },
     }
-    points = sample_map.layout.points if sample_map.layout is not None else None
+    points = sample_map["layout"].points if sample_map["layout"] is not None else None
     style, theme, script = (own_file(name) for name in ("page.css", "theme.js", "page.js"))
     policy = (
         f"default-src 'none'; img-src data:; style-src {hash_of(style)}; "

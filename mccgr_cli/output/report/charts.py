@@ -20,19 +20,9 @@ Place = Callable[[Array], Array]  # from values to coordinates
 Ticks = list[tuple[float, str]]  # coordinates and texts
 
 
-@dataclass(frozen=True)
-class Frame:
-    """Coordinates within the drawing; around it is room for ticks and labels."""
-
-    width: int = 440
-    height: int = 260
-    left: int = 78
-    right: int = 428
-    top: int = 12
-    bottom: int = 216
-
-
-FRAME = Frame()
+# Coordinates of the drawing, and within it of the axes, around which is room for ticks and labels.
+FRAME = {"width": 440, "height": 260, "left": 78, "right": 428, "top": 12, "bottom": 216}
+LEFT, RIGHT, TOP, BOTTOM = (FRAME[side] for side in ("left", "right", "top", "bottom"))
 
 
 @dataclass(frozen=True)
@@ -41,7 +31,6 @@ class Drawing:
     paths: list[tuple[int, str]]  # styles and outlines
     x_ticks: Ticks
     y_ticks: Ticks
-    frame: Frame = FRAME
 
 
 def draw(chart: Chart) -> Drawing:
@@ -59,7 +48,7 @@ def outline(values: Array, x: Place, y: Place) -> str:
     kept = np.arange(len(values))
     if len(values) > MOST_POINTS:
         kept = np.unique(np.searchsorted(xs, np.linspace(xs[0], xs[-1], MOST_POINTS)).clip(0, len(values) - 1))
-    heights = np.clip(y(values[kept]), FRAME.top, FRAME.bottom)
+    heights = np.clip(y(values[kept]), TOP, BOTTOM)
     parts, command = [], "M"
     for across, height in zip(xs[kept], heights, strict=True):
         if math.isfinite(height):
@@ -69,21 +58,23 @@ def outline(values: Array, x: Place, y: Place) -> str:
 
 
 def x_axis(chart: Chart, count: int) -> tuple[Place, Ticks]:
-    """For places 0, 1, ..., which stand for ``chart.first``, ``chart.first`` + 1, ..."""
-    width, most = FRAME.right - FRAME.left, max(count - 1, 1)
+    """The axis of the values 0, 1, ... of a line, which are shown as ``chart.first``, ``chart.first`` + 1, ..."""
+    most, scale = max(count - 1, 1), np.log1p if chart.log_x else np.asarray
     if chart.log_x:
         values = [0, *(10**power for power in range(len(str(most))))]
-        place: Place = lambda given: FRAME.left + width * np.log1p(given) / math.log1p(most)  # noqa: E731
     else:
         rough = even_ticks(chart.first, chart.first + most, 4 if chart.first else 5)
         values = sorted({max(round(tick), chart.first) for tick in rough})
-        place = lambda given: FRAME.left + width * given / most  # noqa: E731
+
+    def place(given: Array) -> Array:
+        return LEFT + (RIGHT - LEFT) * scale(given) / scale(most)
+
     return place, with_texts(place, values, chart.first)
 
 
 def y_axis(chart: Chart, values: Array) -> tuple[Place, Ticks]:
     values = values[np.isfinite(values)]
-    height = FRAME.bottom - FRAME.top
+    height = BOTTOM - TOP
     if chart.log_y:
         positive = values[values > 0]
         high = math.log10(positive.max())
@@ -92,7 +83,7 @@ def y_axis(chart: Chart, values: Array) -> tuple[Place, Ticks]:
 
         def logarithmic(given: Array) -> Array:
             logs = np.log10(np.fmax(given, 10.0**low))
-            return np.where(np.isnan(given), np.nan, FRAME.bottom - height * (logs - low) / (high - low))
+            return np.where(np.isnan(given), np.nan, BOTTOM - height * (logs - low) / (high - low))
 
         return logarithmic, with_texts(logarithmic, power_ticks(low, high))
     low, high = (float(values.min()), float(values.max())) if len(values) else (0.0, 0.0)
@@ -102,7 +93,7 @@ def y_axis(chart: Chart, values: Array) -> tuple[Place, Ticks]:
     low, high = low if chart.span is not None else low - margin, high + margin
 
     def linear(given: Array) -> Array:
-        return FRAME.bottom - height * (given - low) / (high - low)
+        return BOTTOM - height * (given - low) / (high - low)
 
     return linear, with_texts(linear, even_ticks(low, high))
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -14,14 +14,12 @@ from mccgr_cli.blocks.protocol import Array
 from mccgr_cli.output.curves import MARKERS
 from mccgr_cli.output.report.clusters import FIRST, LAST, Cluster, Findings
 from mccgr_cli.output.report.distinctive import Feature, Profiles
-from mccgr_cli.output.report.template import percent
 
 if TYPE_CHECKING:
     from mccgr_cli.images.thumbnails import Thumbnail
 
 FIRST_NAMES = 12  # instead of FIRST, where samples are shown without images
 TOP_FEATURES = 10
-TOP_CLASSES = 5
 TOP_COMPONENTS = 3
 LEAST_SHARE = 0.05  # of a component that is named
 EXACT = 2**53  # a browser rounds larger whole numbers
@@ -46,15 +44,6 @@ class Item:
     def source(self) -> Markup:
         return Markup(PREFIX + encoded(self.image)) if self.image is not None else Markup()
 
-    @property
-    def in_words(self) -> str:
-        parts = [self.name]
-        if self.label is not None:
-            parts.append(f"class {self.label}" + (", not that of the cluster" if self.is_odd else ""))
-        if self.certainty is not None:
-            parts.append(f"certainty {self.certainty:.2f}")
-        return "; ".join(parts)
-
 
 @dataclass(frozen=True)
 class Sheet:
@@ -68,18 +57,6 @@ class Sheet:
     absent: int  # samples that are not on the page
     components: list[tuple[int, float]] | None  # the largest ones and their shares; None without factors
     features: list[Feature]  # the most distinctive ones
-
-    @property
-    def about_classes(self) -> Iterator[str]:
-        cluster = self.cluster
-        if not cluster.classes:
-            return
-        yield f"purity {percent(cluster.classes[0][1] / cluster.size)}"
-        if cluster.matched != cluster.mostly:
-            yield f"matched with {'no class' if cluster.matched is None else cluster.matched}"
-        counts = ", ".join(f"{count:,} {name}" for name, count in cluster.classes[:TOP_CLASSES])
-        more = len(cluster.classes) - TOP_CLASSES
-        yield counts + (f" and {more} more classes" if more > 0 else "")
 
 
 def cluster_sheets(findings: Findings, images: Images | None, profiles: Profiles | None) -> list[Sheet]:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from threadpoolctl import threadpool_limits
@@ -12,7 +14,7 @@ from mccgr_cli.blocks.protocol import Array
 from mccgr_cli.blocks.rows import unit_rows
 from mccgr_cli.errors import DataError
 from mccgr_cli.output.principal_plane import principal_plane, require_plane
-from mccgr_cli.output.report.clusters import Cluster, Findings
+from mccgr_cli.output.report.clusters import Findings
 
 MOST_FOR_TSNE = 5000  # samples: t-SNE takes less than a minute
 LEAST_FOR_TSNE = 10
@@ -29,33 +31,17 @@ class Layout:
     meaning: str  # what near and far mean
 
 
-@dataclass(frozen=True)
-class ClusterRow:
-    """A cluster in the table that replaces the map for readers who cannot see it."""
-
-    cluster: Cluster
-    width: str  # mean distance of its samples from their mean
-    nearest: int | None  # cluster, by their means
-    distance: str | None  # between the means
-    certainty: str | None  # median
-
-
-@dataclass(frozen=True)
-class MapSection:
-    layout: Layout | None
-    reason: str = ""  # why there is no map
-    rows: tuple[ClusterRow, ...] = ()
-
-
-def map_section(findings: Findings) -> MapSection:
+def map_section(findings: Findings) -> dict[str, Any]:
+    """The layout, or None and the reason; and the map in words."""
     contents = findings.contents
     if "W" not in contents:
-        return MapSection(None, "the file holds clusters of a matrix, without coefficients to place samples by")
+        reason = "the file holds clusters of a matrix, without coefficients to place samples by"
+        return {"layout": None, "reason": reason}
     try:
         layout = lay_out(contents["W"][findings.order], contents.attributes.get("cluster_assign") == "max")
     except DataError as error:
-        return MapSection(None, error.fault)
-    return MapSection(layout, rows=tuple(cluster_rows(findings)))
+        return {"layout": None, "reason": error.fault}
+    return {"layout": layout, "rows": list(in_words(findings))}
 
 
 def lay_out(W: Array, by_direction: bool) -> Layout:
@@ -95,27 +81,20 @@ def on_grid(points: Array) -> Array:
     return np.round(points * (GRID / (points.max() or 1))).astype(int)
 
 
-def cluster_rows(findings: Findings) -> list[ClusterRow]:
-    """Which clusters are near each other, and how tight they are."""
+def in_words(findings: Findings) -> Iterator[dict[str, Any]]:
+    """For each cluster: its width, which cluster is nearest and how far away, and its median certainty."""
     W, exponent = findings.coefficients
     means = np.stack([W[cluster.members].mean(axis=0) for cluster in findings.clusters])
-    rows = []
     for place, cluster in enumerate(findings.clusters):
-        distances = np.linalg.norm(means - means[place], axis=1)
-        distances[place] = np.inf
-        near = int(distances.argmin())
-        alone = len(findings.clusters) == 1
         width = np.linalg.norm(W[cluster.members] - means[place], axis=1).mean()
-        rows.append(
-            ClusterRow(
-                cluster,
-                at_scale(width, exponent),
-                None if alone else findings.clusters[near].number,
-                None if alone else at_scale(distances[near], exponent),
-                None if findings.certainty is None else f"{np.median(findings.certainty[cluster.members]):.2f}",
-            )
-        )
-    return rows
+        row = {"cluster": cluster, "width": at_scale(width, exponent), "nearest": None, "distance": None}
+        if len(findings.clusters) > 1:
+            distances = np.linalg.norm(means - means[place], axis=1)
+            distances[place] = np.inf
+            near = int(distances.argmin())
+            row |= {"nearest": findings.clusters[near].number, "distance": at_scale(distances[near], exponent)}
+        certainty = findings.certainty
+        yield {**row, "certainty": None if certainty is None else f"{np.median(certainty[cluster.members]):.2f}"}
 
 
 def at_scale(value: float, exponent: int) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -13,33 +13,8 @@ TOP_CLUSTERS = 3
 SHADES = 10  # page.css: heat1 to heat10
 
 
-@dataclass(frozen=True)
-class ClassRow:
-    """A class, and its samples in each cluster or in the largest ones."""
-
-    name: str
-    total: int
-    cells: list[tuple[int, int, str]]  # cluster, samples, classes of style
-    matched: int | None  # cluster
-
-
-@dataclass(frozen=True)
-class ScoresSection:
-    scores: Scores
-    rows: list[ClassRow]
-    is_matrix: bool  # rather than a list of the largest clusters of each class
-
-    @property
-    def matched(self) -> dict[int, str]:
-        """The class of each cluster that is matched with one."""
-        return dict(zip(self.scores.clusters, self.scores.matches, strict=False))
-
-    @property
-    def totals(self) -> list[int]:
-        return [int(count) for count in self.scores.confusion.sum(axis=0)]
-
-
-def scores_section(scores: Scores) -> ScoresSection:
+def scores_section(scores: Scores) -> dict[str, Any]:
+    """For each class its samples in each cluster, or in the largest clusters if the whole table would be too large."""
     is_matrix = scores.confusion.size <= MOST_CELLS
     matched = dict(zip(scores.matches, scores.clusters, strict=False))
     rows = []
@@ -48,8 +23,9 @@ def scores_section(scores: Scores) -> ScoresSection:
         columns = range(len(counts)) if is_matrix else np.argsort(-counts, kind="stable")[:TOP_CLUSTERS].tolist()
         found = [(scores.clusters[c], int(counts[c])) for c in columns if is_matrix or counts[c]]
         cells = [(cluster, count, cell_style(count / total, cluster == own)) for cluster, count in found]
-        rows.append(ClassRow(name, total, cells, own))
-    return ScoresSection(scores, rows, is_matrix)
+        rows.append({"name": name, "total": total, "cells": cells, "matched": own})
+    classes = dict(zip(scores.clusters, scores.matches, strict=False))  # of matched clusters
+    return {"scores": scores, "rows": rows, "is_matrix": is_matrix, "classes": classes}
 
 
 def cell_style(share: float, is_matched: bool) -> str:

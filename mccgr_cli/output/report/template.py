@@ -12,6 +12,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from mccgr_cli.output.curves import COLOURS, MARKERS
+from mccgr_cli.output.report.charts import FRAME
 from mccgr_cli.output.text import plural, shorten
 
 LONGEST = 20_000  # letters of one text
@@ -28,7 +29,7 @@ def environment() -> Environment:
         lstrip_blocks=True,
     )
     made.filters |= {"thousands": "{:,}".format, "percent": percent, "plural": plural}
-    made.globals |= {"colours": len(COLOURS), "outlines": list(MARKERS.values())}
+    made.globals |= {"colours": len(COLOURS), "outlines": list(MARKERS.values()), "frame": FRAME}
     made.policies["json.dumps_kwargs"] = {"separators": (",", ":"), "allow_nan": False}
     return made
 
