@@ -140,7 +140,7 @@ def test_images_come_the_most_typical_first_and_the_least_certain_last(report, t
     assert names == [*expected[:24], *expected[-6:]]
     odd = [tile for tile in part.all("button", class_="tile") if tile.all("span", class_="odd")]
     assert [tile.one("img").attributes["alt"] for tile in odd] == ["ant/0.png"]
-    assert "not that of the cluster" in odd[0].attributes["title"]
+    assert "not the class of its cluster" in odd[0].attributes["title"]
 
 
 def test_every_image_is_in_the_page_once(report, contents, images):
@@ -194,7 +194,11 @@ def test_the_graph_of_a_real_run_is_told(mccgr, X_file, tmp_path, report):
 
 @pytest.mark.parametrize(
     ("isolated", "parts", "said"),
-    [(0, 1, "All samples are joined"), (2, 3, "2 samples have no neighbour"), (0, 9, "9 parts of two samples or more")],
+    [
+        (0, 1, "All samples are connected"),
+        (2, 3, "2 samples have no neighbour"),
+        (0, 9, "9 separate parts of two samples or more"),
+    ],
 )
 def test_what_ails_a_graph_is_said(report, contents, isolated, parts, said):
     attributes = {**contents.attributes, "graph_isolated": isolated, "graph_components": parts}
@@ -411,7 +415,7 @@ def test_large_clusterings_show_a_share_of_each_cluster_and_say_so(report, mccgr
     shown = [one["count"] for one in data_of(page)["clusters"]]
     assert sum(shown) <= 300
     assert min(shown) > 90
-    assert "more are not on this page" in page.text
+    assert "samples are not on this page" in page.text
     outcome = mccgr("report", tmp_path / "C.h5", "--show", 300, "-o", tmp_path / "again.html")
     assert "of 900 samples are shown" in outcome.stderr
 

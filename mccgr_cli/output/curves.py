@@ -40,13 +40,11 @@ class Line:
 
 @dataclass(frozen=True)
 class Chart:
-    """Lines over the whole numbers from ``first`` on."""
-
     title: str
     summary: str  # for readers who cannot see it
     lines: tuple[Line, ...]
     labels: tuple[str, str]  # of the x and the y axis
-    first: int = 0
+    first: int = 0  # x of the first value; each following value is 1 further
     log_x: bool = False  # linear from 0 to 1, logarithmic from 1 on
     log_y: bool = False
     span: tuple[float, float] | None = None  # the least part of the y axis to show

@@ -124,7 +124,7 @@ def names(export: Export, dim: str) -> list[str]:
 
 
 def checked(export: Export, texts: list[str], noun: str) -> list[str]:
-    """The same texts, since another spelling would be another name; with a note if a spreadsheet would change them."""
+    """The texts unchanged, because another spelling is another name; a note says if spreadsheets would change them."""
     odd = [text for text in dict.fromkeys(texts) if text.startswith(FORMULA) and not is_number(text)]
     if odd:
         count = f"{plural(len(odd), noun)} that spreadsheets take for formulas"

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from markupsafe import Markup
 
 from mccgr_cli.blocks.protocol import Array
 from mccgr_cli.output.curves import MARKERS
 from mccgr_cli.output.report.clusters import FIRST, LAST, Cluster, Findings
 from mccgr_cli.output.report.distinctive import Feature, Profiles
+from mccgr_cli.output.report.template import base64
 
 if TYPE_CHECKING:
     from mccgr_cli.images.thumbnails import Thumbnail
@@ -23,8 +22,6 @@ TOP_FEATURES = 10
 TOP_COMPONENTS = 3
 LEAST_SHARE = 0.05  # of a component that is named
 EXACT = 2**53  # a browser rounds larger whole numbers
-PREFIX = "data:image/webp;base64,"
-
 
 Images = Mapping[int, "Thumbnail"]  # by sample
 
@@ -40,26 +37,20 @@ class Item:
     certainty: float | None
     image: Thumbnail | None
 
-    @property
-    def source(self) -> Markup:
-        return Markup(PREFIX + encoded(self.image)) if self.image is not None else Markup()
-
 
 @dataclass(frozen=True)
 class Sheet:
-    """What the page shows of a cluster."""
-
     cluster: Cluster
     start: int  # place of its first sample among all on the page
     first: list[Item]  # the most typical samples
     hidden: int  # samples between first and last, which the script adds when the reader asks for them
     last: list[Item]  # the least certain samples
-    absent: int  # samples that are not on the page
     components: list[tuple[int, float]] | None  # the largest ones and their shares; None without factors
     features: list[Feature]  # the most distinctive ones
 
 
 def cluster_sheets(findings: Findings, images: Images | None, profiles: Profiles | None) -> list[Sheet]:
+    """What the page shows of each cluster."""
     sheets, start = [], 0
     for cluster in findings.clusters:
         shown = cluster.shown.tolist()
@@ -71,8 +62,8 @@ def cluster_sheets(findings: Findings, images: Images | None, profiles: Profiles
             mean = findings.mean(cluster)
             components = largest_shares(profiles.shares(mean), TOP_COMPONENTS)
             features = profiles.distinctive(mean, TOP_FEATURES)
-        hidden, absent = len(shown) - first - last, cluster.size - len(shown)
-        sheets.append(Sheet(cluster, start, items[:first], hidden, items[first:], absent, components, features))
+        hidden = len(shown) - first - last
+        sheets.append(Sheet(cluster, start, items[:first], hidden, items[first:], components, features))
         start += len(shown)
     return sheets
 
@@ -97,24 +88,17 @@ def largest_shares(shares: Array, most: int) -> list[tuple[int, float]]:
     return [(i, float(shares[i])) for i in largest if shares[i] >= LEAST_SHARE]
 
 
-def encoded(image: Thumbnail) -> str:
-    return base64.b64encode(image.data).decode()
-
-
-# Data for the script
-
-
 def hidden_images(findings: Findings, images: Images) -> dict[int, list[str]]:
-    """The images that no element shows yet, by the place of their cluster."""
-    found = {}
+    """For the script: the images that no element shows yet, by the place of their cluster."""
+    found: dict[int, list[str]] = {}
     for place, cluster in enumerate(findings.clusters):
         first, last = ends(len(cluster.shown), True)
-        found[place] = [encoded(images[int(i)]) for i in cluster.shown[first : len(cluster.shown) - last]]
+        found[place] = [base64(images[int(i)].data) for i in cluster.shown[first : len(cluster.shown) - last]]
     return {place: some for place, some in found.items() if some}
 
 
 def sample_data(findings: Findings, points: Array | None, with_images: bool) -> dict[str, Any]:
-    """All that the script knows about samples, in the order in which they are on the page."""
+    """For the script: all about the samples, in the order in which they are on the page."""
     order = findings.order.tolist()
     classes: dict[str | None, int] = {}
     if findings.scores is not None:

@@ -44,7 +44,8 @@ def convergence_section(findings: Findings) -> dict[str, Any]:
 def features_section(findings: Findings, profiles: Profiles) -> dict[str, Any]:
     """Lists of silenced features begin with the lightest. There is no drawing if all weights are equal."""
     weights = feature_weights(findings.contents["rho"])
-    listed = [(int(j), weight_text(value)) for j, value in zip(weights.order, weights.values, strict=True)]
+    pairs = zip(weights.order.tolist(), weights.values.tolist(), strict=True)
+    listed = [(j, f"{weight:.2f}" if weight >= SILENCED else f"{weight:.1e}") for j, weight in pairs]
     lightest = listed[len(listed) - weights.silenced :][::-1]
     return {
         "weights": weights,
@@ -56,10 +57,6 @@ def features_section(findings: Findings, profiles: Profiles) -> dict[str, Any]:
         "are_visual_words": VISUAL_WORD.fullmatch(findings.feature(0)) is not None,
         "components": list(components(findings, profiles)),
     }
-
-
-def weight_text(value: float) -> str:
-    return f"{value:.2f}" if value >= SILENCED else f"{value:.1e}"
 
 
 def components(findings: Findings, profiles: Profiles) -> Iterator[dict[str, Any]]:

@@ -20,8 +20,8 @@ MOST_FOR_TSNE = 5000  # samples: t-SNE takes less than a minute
 LEAST_FOR_TSNE = 10
 PERPLEXITY, STEPS = 30.0, 500
 GRID = 9999  # coordinates are whole numbers up to this
-TSNE = "Samples with similar coefficients lie together; distances between groups, and the sizes of groups, mean little."
-PLANE = "The plane in which the coefficients vary most; its two directions have {} of their variance."
+TSNE = "Samples with similar coefficients lie together. Distances between groups and sizes of groups mean little."
+PLANE = "The two directions are those in which the coefficients vary most; they have {} of the variance."
 
 
 @dataclass(frozen=True)

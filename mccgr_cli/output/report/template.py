@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import base64
 import hashlib
+from base64 import b64encode
 from functools import cache
 from importlib.resources import files
 from typing import Any
@@ -28,7 +28,7 @@ def environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    made.filters |= {"thousands": "{:,}".format, "percent": percent, "plural": plural}
+    made.filters |= {"thousands": "{:,}".format, "percent": percent, "plural": plural, "base64": base64}
     made.globals |= {"colours": len(COLOURS), "outlines": list(MARKERS.values()), "frame": FRAME}
     made.policies["json.dumps_kwargs"] = {"separators": (",", ":"), "allow_nan": False}
     return made
@@ -45,6 +45,10 @@ def percent(share: float) -> str:
     return f"{100 * share:.1f}\u2009%"
 
 
+def base64(data: bytes) -> Markup:
+    return Markup(b64encode(data).decode())
+
+
 def own_file(name: str) -> Markup:
     """A style or script that belongs to the page."""
     text = files(__package__).joinpath(name).read_text(encoding="utf-8")
@@ -55,4 +59,4 @@ def own_file(name: str) -> Markup:
 
 def hash_of(text: str) -> str:
     """How a Content-Security-Policy names an inline block."""
-    return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
+    return f"'sha256-{base64(hashlib.sha256(text.encode()).digest())}'"
