@@ -7,10 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import zip_longest
 
 import numpy as np
 
 from mccgr_cli.blocks.protocol import Array
+from mccgr_cli.core.metrics import Scores
 from mccgr_cli.output.text import plural
 from mccgr_cli.settings import SILENCED
 
@@ -29,6 +31,13 @@ MARKERS = {  # matplotlib's sign, and the outline within 12 x 12 that the page d
     ">": "M10.8 6l-9-5v10z",
 }
 FEW_ITERATIONS = 20
+
+
+def cluster_looks(scores: Scores) -> dict[int, int]:
+    """For each cluster the number that decides on its colour and marker: the number of its class if it is matched."""
+    place = {name: i for i, name in enumerate(scores.classes)}
+    matches = zip_longest(scores.clusters, scores.matches)
+    return {cluster: place.get(name, i) for i, (cluster, name) in enumerate(matches)}
 
 
 @dataclass(frozen=True)

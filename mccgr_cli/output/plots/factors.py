@@ -16,6 +16,7 @@ from mccgr_cli.core.metrics import evaluate, numbers_first
 from mccgr_cli.errors import ParameterError
 from mccgr_cli.files.container import Contents
 from mccgr_cli.files.readers import Loaded
+from mccgr_cli.output.curves import cluster_looks
 from mccgr_cli.output.plots import canvas
 from mccgr_cli.output.plots.canvas import Note, legend_name
 from mccgr_cli.output.principal_plane import principal_plane, require_plane
@@ -121,11 +122,9 @@ def groupings(contents: Contents) -> list[Groups]:
         return [classes]
     scores = evaluate(labels, assignments)
     matched = dict(zip(scores.clusters, scores.matches, strict=False))
-    number = {
-        cluster: place[matched[cluster]] if cluster in matched else i for i, cluster in enumerate(scores.clusters)
-    }
-    names = {number[c]: f"{c} ({matched[c]})" if c in matched else str(c) for c in scores.clusters}
-    return [classes, Groups("cluster", names, np.array([number[cluster] for cluster in assignments]))]
+    looks = cluster_looks(scores)
+    names = {looks[c]: f"{c} ({matched[c]})" if c in matched else str(c) for c in scores.clusters}
+    return [classes, Groups("cluster", names, np.array([looks[cluster] for cluster in assignments.tolist()]))]
 
 
 def draw_groups(figure: Figure, axes: Axes, points: Array, groups: Groups) -> None:

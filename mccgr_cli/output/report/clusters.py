@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import zip_longest
 
 import numpy as np
 from scipy.spatial.distance import cdist
@@ -13,6 +14,7 @@ from mccgr_cli.blocks.protocol import Array, chunks
 from mccgr_cli.core.metrics import Scores, evaluate
 from mccgr_cli.files.container import Contents
 from mccgr_cli.files.readers import Loaded
+from mccgr_cli.output.curves import cluster_looks
 from mccgr_cli.output.text import name_of, shorten
 
 FIRST, LAST = 24, 6  # samples of a cluster that are seen at once: the most typical and the least certain
@@ -89,6 +91,7 @@ def find(given: Loaded, truth: list[str] | None, most: int) -> Findings:
     assignments = contents["assignments"]
     truth = shortened(truth) if truth is not None else None
     scores = evaluate(truth, assignments) if truth is not None else None
+    classes = classes_by_cluster(scores) if scores is not None else {}
     certainty, distance = None, np.zeros(len(assignments))
     if "W" in contents:
         W, _ = below_one(contents["W"])
@@ -99,19 +102,17 @@ def find(given: Loaded, truth: list[str] | None, most: int) -> Findings:
         keys = (members, distance[members], *([] if certainty is None else [-certainty[members]]))
         members = members[np.lexsort(keys)]
         shown = spread(members, max(len(members) * most // len(assignments), FIRST + LAST))
-        clusters.append(Cluster(number, members, shown, *classes_of(number, place, scores)))
+        clusters.append(Cluster(number, members, shown, *classes.get(number, (place, None, []))))
     return Findings(given, clusters, truth, scores, certainty)
 
 
-def classes_of(number: int, place: int, scores: Scores | None) -> tuple[int, str | None, list[tuple[str, int]]]:
-    """The look of a cluster, the class that it is matched with, and the classes of its samples."""
-    if scores is None:
-        return place, None, []
-    column = scores.clusters.index(number)
-    matched = scores.matches[column] if column < len(scores.matches) else None
-    counts = zip(scores.classes, scores.confusion[:, column].tolist(), strict=True)
-    classes = sorted(((name, count) for name, count in counts if count), key=lambda pair: -pair[1])
-    return column if matched is None else scores.classes.index(matched), matched, classes
+def classes_by_cluster(scores: Scores) -> dict[int, tuple[int, str | None, list[tuple[str, int]]]]:
+    """For each cluster its look, the class that it is matched with, and the classes of its samples."""
+    looks, found = cluster_looks(scores), {}
+    for number, matched, column in zip_longest(scores.clusters, scores.matches, scores.confusion.T.tolist()):
+        counts = [(name, count) for name, count in zip(scores.classes, column, strict=True) if count]
+        found[number] = looks[number], matched, sorted(counts, key=lambda pair: -pair[1])
+    return found
 
 
 def below_one(values: Array) -> tuple[Array, int]:
@@ -123,9 +124,11 @@ def below_one(values: Array) -> tuple[Array, int]:
 def shortened(classes: Sequence[str]) -> list[str]:
     """Short names of classes; different classes keep different names."""
     known: dict[str, str] = {}
+    taken: set[str] = set()
     for name in dict.fromkeys(classes):
         short = shorten(name, LONGEST_NAME)
-        known[name] = f"{short} ({len(known)})" if short in known.values() else short
+        known[name] = f"{short} ({len(known)})" if short in taken else short
+        taken.add(short)
     return [known[name] for name in classes]
 
 
