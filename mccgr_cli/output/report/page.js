@@ -376,7 +376,8 @@
     }
 
     click(event) {
-      const i = this.under(event);
+      // a click has rounded coordinates, which may be nearer to another mark: a mouse opens the sample that is shown
+      const i = event.pointerType !== "touch" && this.at >= 0 ? this.at : this.under(event);
       if (i < 0) return;
       // a finger cannot hover: the first tap shows a sample, the second opens its cluster
       if (event.pointerType === "touch" && i !== this.at) this.show(i);
