@@ -22,7 +22,8 @@ from mccgr_cli.core.kmeans import kmeans
 from mccgr_cli.core.metrics import evaluate
 from mccgr_cli.images.extract import count_words, learn_codebooks
 from mccgr_cli.images.find import ImageFile, find
-from mccgr_cli.settings import Description, GraphSettings, Learning, Settings, by_preset
+from mccgr_cli.images.settings import Description, Learning
+from mccgr_cli.settings import GraphSettings, Settings, by_preset
 from mccgr_cli.system.processes import Workers, usable_cores
 from mccgr_cli.workflow import stages
 

@@ -1,9 +1,9 @@
-"""How well the map of a report keeps samples together, for the rows of W as they are and scaled in other ways.
+"""How well the map of a report keeps similar samples together, for the rows of W unchanged and scaled in other ways.
 
     python -m benchmarks.maps CLUSTERS.h5...
 
-Of the ten nearest samples on the map, the share in the same cluster, and the trustworthiness of the map (Venna and
-Kaski 2001) for the rows of W as they are.
+Prints the share of the ten nearest samples on the map that are in the same cluster, and the trustworthiness of the map
+(Venna and Kaski 2001) for the unchanged rows of W.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from benchmarks.timing import table
 from mccgr_cli.blocks.protocol import Array
 from mccgr_cli.blocks.rows import normalize
 from mccgr_cli.files.readers import load
-from mccgr_cli.output.report.layout import lay_out
+from mccgr_cli.output.report.sample_map import lay_out
 
 NEAREST = 10
-WAYS = {"as they are": "none", "unit length": "l2", "unit sum": "l1"}
+WAYS = {"unchanged": "none", "unit length": "l2", "unit sum": "l1"}
 
 
 def kept(W: Array, assignments: Array, how: str) -> str:

@@ -51,8 +51,8 @@ def noise(n: int, d: int) -> Array:
 def descriptors(images: str, n: int) -> Array:
     """SIFT descriptors at random points of random images."""
     from mccgr_cli.images.decode import Unusable, decode
+    from mccgr_cli.images.settings import Description
     from mccgr_cli.images.sift import dense
-    from mccgr_cli.settings import Description
 
     rng = np.random.default_rng(0)
     paths = sorted(str(path) for path in Path(images).rglob("*.jpg"))

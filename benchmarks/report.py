@@ -1,11 +1,11 @@
-"""How long a report of many images takes, how large it is, and how soon a browser has it ready to be used.
+"""The time that a report of many images takes, its size, and the time until a browser can use it.
 
     python -m benchmarks.report FOLDER [--copies N] [--clusters FILE] [--browser PATH]
 
-FOLDER has a folder for each category. By default the clusters are made up: samples scatter around a point for each
-category; --clusters names a file of real ones instead. --copies shows every image so many times, to see what more
-images do. Ready means that the map is drawn and all buttons answer; fluent, how long the longest of 100 frames took
-while the page was scrolled from its top to its end. Needs the extra 'test' for the browser.
+FOLDER has a folder for each category. By default the clusters are artificial: samples scatter around a point for each
+category; --clusters names a file of real clusters instead. --copies N shows every image N times, as if there were more
+images. Ready means that the map is drawn and all buttons work. Frames are measured while the page scrolls from top to
+end in 100 steps. Needs the extra 'test' for the browser.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def main() -> None:
         page, clusters = Path(place) / "report.html", given.clusters
         if clusters is None:
             clusters = Path(place) / "clusters.h5"
-            clusters.write_bytes(encode(made_up(given.folder, given.copies)))
+            clusters.write_bytes(encode(artificial_clusters(given.folder, given.copies)))
         taken, worked = report(clusters, given.folder, page)
         size = page.stat().st_size / 1e6
         ready, painted, longest, middle = opened(page, given.browser)
@@ -81,8 +81,8 @@ def main() -> None:
     print(table(columns, [cells]))
 
 
-def made_up(folder: Path, copies: int) -> Contents:
-    """Clusters as k-means finds them on easy factors."""
+def artificial_clusters(folder: Path, copies: int) -> Contents:
+    """Artificial clusters of the images in a folder."""
     images = find(str(folder)).images * copies
     names, labels = np.unique([str(image.label) for image in images], return_inverse=True)
     rng, k = np.random.default_rng(0), len(names)
@@ -96,8 +96,7 @@ def made_up(folder: Path, copies: int) -> Contents:
 
 
 def report(clusters: Path, folder: Path, page: Path) -> tuple[float, float]:
-    """Seconds of the whole command, by the clock and of all cores together."""
-
+    """Seconds of the whole command: elapsed time, and processor time of all cores."""
     arguments = ["report", str(clusters), "--images", str(folder), "-o", str(page), "--jobs", str(usable_cores())]
     began = time.perf_counter()
     subprocess.run([sys.executable, "-m", "mccgr_cli", *arguments, "--quiet"], check=True)
@@ -106,7 +105,7 @@ def report(clusters: Path, folder: Path, page: Path) -> tuple[float, float]:
 
 
 def opened(page: Path, browser: str) -> tuple[float, float, float, float]:
-    """Medians of five visits: seconds until it is ready and until something is seen; then frames, all sheets open."""
+    """Medians of five visits: seconds until ready and until first paint; longest and median frame, all sheets open."""
     ready, painted = [], []
     with sync_playwright() as playwright:
         chromium = playwright.chromium.launch(executable_path=browser, args=FLAGS)

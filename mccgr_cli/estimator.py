@@ -19,19 +19,11 @@ from mccgr_cli.api import as_arguments, as_matrix, in_python, prepare, require_s
 from mccgr_cli.blocks.from_file import blocks_of
 from mccgr_cli.blocks.products import moments
 from mccgr_cli.blocks.protocol import Array, Matrix
+from mccgr_cli.catalog import SILENCED
 from mccgr_cli.core import kmeans as clustering
 from mccgr_cli.core.solver import Step, shortfall, squared_errors, transform
 from mccgr_cli.errors import ArgumentError
-from mccgr_cli.settings import (
-    PRESETS,
-    SILENCED,
-    ClusterSettings,
-    GraphSettings,
-    RowSettings,
-    Settings,
-    checked,
-    settings_of,
-)
+from mccgr_cli.settings import PRESETS, ClusterSettings, GraphSettings, RowSettings, Settings, checked, settings_of
 from mccgr_cli.workflow import stages
 
 # Options that have other names in scikit-learn.

@@ -29,47 +29,7 @@ SYMMETRIES = ("union", "mutual")
 METRICS = ("euclidean", "cosine", "histogram")
 SEARCHES = ("auto", "exact", "approximate")
 ASSIGNMENTS = ("kmeans", "max")
-DETECTORS = ("dense", "keypoints")
-LARGEST_RADIUS = 10_000
-FIGURES_OF_FACTORS = ("convergence", "weights", "basis", "embedding")
-FIGURES_OF_RESULTS = ("scores", "sweep", "iterations")
-FIGURES_OF_RANKS = ("criteria",)
-FIGURE_FORMATS = ("svg", "png", "pdf")
 ORDERS = ("C", "F")
-EXPORTED = ("W", "H", "assignments", "rho", "X", "A")
-EXPORT_FORMATS = ("csv", "tsv", "npy", "npz", "mat", "mtx", "h5ad")
-
-SCORES = ("accuracy", "nmi", "ari", "purity")
-HISTORY = ("objective", "data", "graph", "sigma", "seconds")  # recorded in every iteration
-SILENCED = 0.01  # a feature with a smaller weight counts as silenced
-
-
-@dataclass(frozen=True)
-class RankCriterion:
-    """One criterion of ``mccgr rank``."""
-
-    name: str  # of its column in a ranks file
-    heading: str  # of its column in a table
-    panel: str  # of the figure that shows it
-    label: str  # in this panel
-    has_error: bool = False  # whether the column NAME_error has its standard errors
-
-    def headings(self) -> dict[str, str]:
-        """The headings of its columns, by the names of the columns."""
-        return {self.name: self.heading, **({f"{self.name}_error": "±"} if self.has_error else {})}
-
-
-RANK_CRITERIA = (
-    RankCriterion("reproducibility", "least cluster", "reproducible", "least cluster", has_error=True),
-    RankCriterion("agreement", "agreement", "reproducible", "agreement (ARI)"),
-    RankCriterion("cophenetic", "cophenetic", "consensus", "cophenetic correlation"),
-    RankCriterion("dispersion", "dispersion", "consensus", "dispersion"),
-    RankCriterion("heldout", "held-out error", "held-out error", "of hidden entries", has_error=True),
-    RankCriterion("silhouette", "silhouette", "silhouette", "silhouette"),
-)
-# The columns of a ranks file with their headings: the number of components, its distinct runs, then the criteria.
-RANK_HEADINGS = {"k": "k", "runs": "runs"}
-RANK_HEADINGS |= {name: text for criterion in RANK_CRITERIA for name, text in criterion.headings().items()}
 
 
 # Headings of help, manual pages and docs/COMMANDS.md, in this order.
@@ -107,7 +67,7 @@ def option(group: str, default: Any, help: str, **more: Any) -> Any:
     return field(default=default, metadata={"setting": Setting(help, group, **more)})
 
 
-basic_option, image_option, method_option = partial(option, BASIC), partial(option, IMAGES), partial(option, METHOD)
+basic_option, method_option = partial(option, BASIC), partial(option, METHOD)
 graph_option, solver_option, cluster_option = partial(option, GRAPH), partial(option, SOLVER), partial(option, CLUSTERS)
 
 
@@ -291,65 +251,6 @@ class ClusterSettings:
         values=ASSIGNMENTS,
     )
     restarts: int = cluster_option(20, "Number of k-means runs. The tightest clusters are kept.", values=whole(1))
-    seed: int = field(default=0, metadata=Settings.__dataclass_fields__["seed"].metadata)
-
-
-@dataclass(frozen=True)
-class Description:
-    """How an image is described. Visual words stand for descriptors that were made in one of these ways."""
-
-    detector: str = image_option(
-        "dense",
-        "dense: describe patches on a regular grid. keypoints: describe the keypoints that OpenCV's SIFT finds.",
-        values=DETECTORS,
-    )
-    step: int = image_option(
-        10, "Distance between two points of the grid.", values=whole(1, 1_000_000), metavar="PIXELS"
-    )
-    radii: tuple[int, ...] = image_option(
-        (4, 8, 12, 16),
-        "Radii of the patches at every point of the grid: from the centre to the side.",
-        values=whole(2, LARGEST_RADIUS),
-        metavar="PIXELS,...",
-    )
-    min_contrast: float = image_option(
-        1.0,
-        "Skip patches with less contrast. 1 means that brightness changes by one grey level (of 256) per pixel.",
-        values=Bounds(0, 255),
-    )
-    max_size: int = image_option(
-        500,
-        "Scale larger images down until their longer side has this length. 0: never scale.",
-        values=whole(0, 1_000_000),
-        metavar="PIXELS",
-    )
-    root_sift: bool = image_option(False, "Compare descriptors by the square roots of their values (RootSIFT).")
-    soft: bool = image_option(
-        False, "Divide each descriptor among the nearest words. Helps if images have few descriptors."
-    )
-
-
-@dataclass(frozen=True)
-class Learning:
-    """How visual words are learnt."""
-
-    words: tuple[int, ...] = basic_option(
-        (300,),
-        "Number of visual words. Several numbers give several files: X.h5 becomes X.300.h5 and X.1000.h5.",
-        values=whole(1, 1_000_000),
-        metavar="N,...",
-    )
-    sample: int = image_option(
-        200_000,
-        "Number of descriptors to learn the words from. All images contribute equally.",
-        values=whole(1, 10**9),
-    )
-    descriptors_per_image: int | None = image_option(
-        None,
-        "Maximum number of these descriptors from one image.",
-        values=whole(1, 10**9),
-        default_text="no limit",
-    )
     seed: int = field(default=0, metadata=Settings.__dataclass_fields__["seed"].metadata)
 
 

@@ -16,11 +16,11 @@ from conftest import planted
 from scipy import sparse
 from scipy.io import loadmat, mmread
 
+from mccgr_cli.catalog import EXPORT_FORMATS, HISTORY
 from mccgr_cli.files.atomic_write import write_files
 from mccgr_cli.files.container import Contents, encode
 from mccgr_cli.files.readers import load
 from mccgr_cli.output.export import arrays, text
-from mccgr_cli.settings import EXPORT_FORMATS, HISTORY
 
 HOSTILE = ["a,b", 'c"d', "e\nf", "g\rh", "=1+1", "-i\tj", "Zoë 😀", "", " k ", "@l", "+m", "1.5"]
 
@@ -386,7 +386,7 @@ def test_matrix_of_another_checksum_is_told_of(mccgr, tmp_path, X_file):
         assert "checksum" not in told
     stored(tmp_path / "other.h5", "matrix", {"X": planted(seed=1)[0]})
     told = mccgr("export", tmp_path / "f.h5", "--matrix", tmp_path / "other.h5", "-o", tmp_path / "2.h5ad").stderr
-    assert "other.h5: of the same shape, but by its checksum not the file" in told
+    assert "other.h5: same shape, but its checksum is not that of the file" in told
 
 
 # Refusals

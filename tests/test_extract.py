@@ -21,7 +21,7 @@ from mccgr_cli.cli.job import Job
 from mccgr_cli.files.atomic_write import write_files
 from mccgr_cli.images import extract as extraction
 from mccgr_cli.images.codebook import Codebook, count, draw, learn, typical_distance
-from mccgr_cli.settings import Description, Learning
+from mccgr_cli.images.settings import Description, Learning
 
 SAMPLES = Path(__file__).parent.parent / "sample_data"
 QUICK = ("--words", 6, "--step", 6, "--jobs", 0)

@@ -20,7 +20,7 @@ ROOT = PACKAGE.parent
 # In reading order: a folder imports from itself and from those after it, never from those before it.
 LAYERS = (
     *("cli", "estimator", "api", "output", "workflow", "images", "core", "distributed", "files", "blocks", "system"),
-    *("settings", "errors"),
+    *("catalog", "settings", "errors"),
 )
 # Each of these libraries is imported in one folder (or module) only.
 CONFINED = {
@@ -30,6 +30,7 @@ CONFINED = {
     "cv2": ("images",),
     "PIL": ("images",),
     "matplotlib": ("output.plots",),
+    "jinja2": ("output.report",),
     "multiprocessing": ("system.processes",),
     "dask": ("distributed",),
     "distributed": ("distributed",),

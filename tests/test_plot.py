@@ -19,9 +19,10 @@ from scipy import stats
 from mccgr_cli.files.atomic_write import write_files
 from mccgr_cli.files.container import Contents, encode
 from mccgr_cli.files.readers import Loaded, load
+from mccgr_cli.output.curves import COLOURS
+from mccgr_cli.output.plots import curves as of_curves
 from mccgr_cli.output.plots import factors as of_factors
 from mccgr_cli.output.plots import results as of_results
-from mccgr_cli.output.plots.canvas import COLOURS
 from mccgr_cli.settings import Drawing
 
 FORMATS = {"svg": b"<?xml", "png": b"\x89PNG", "pdf": b"%PDF"}
@@ -158,7 +159,7 @@ def test_several_runs_are_told_apart_by_their_files_and_end_at_1(mccgr, tmp_path
         paths.append(save(tmp_path / name, factors_contents()))
     mccgr("plot", *paths[:2], "-o", tmp_path / "two.svg")
     assert {"x", "y", "objective / its last value"} <= set(words(tmp_path / "two.svg"))
-    figure = of_factors.convergence([load(str(path), kinds=("factors",)) for path in paths], Drawing(), pytest.fail)
+    figure = of_curves.convergence([load(str(path), kinds=("factors",)) for path in paths], Drawing(), pytest.fail)
     (axes,) = figure.axes
     assert len({line.get_label() for line in axes.lines}) == 3
     assert [line.get_ydata()[-1] for line in axes.lines] == [1, 1, 1]
@@ -278,7 +279,7 @@ def test_a_sweep_is_along_what_varies_and_level_for_methods_without_it():
 @pytest.mark.parametrize(("first", "scale"), [(7000.0, "log"), (1.5, "linear")])
 def test_a_bandwidth_that_falls_far_is_on_a_logarithmic_axis(first, scale):
     sigma = np.where(np.arange(40) < 8, first, 1.0)
-    figure = of_factors.convergence([loaded(factors_contents(**{"history/sigma": sigma}))], Drawing(), pytest.fail)
+    figure = of_curves.convergence([loaded(factors_contents(**{"history/sigma": sigma}))], Drawing(), pytest.fail)
     assert figure.axes[1].get_yscale() == scale
 
 

@@ -20,11 +20,11 @@ import scipy.io
 from scipy import sparse
 
 from mccgr_cli.blocks.in_memory import MemoryBlocks
+from mccgr_cli.catalog import HISTORY
 from mccgr_cli.errors import DataError
 from mccgr_cli.files.container import Contents, encode
 from mccgr_cli.files.readers import load, load_labels
 from mccgr_cli.files.readers.checks import check_values
-from mccgr_cli.settings import HISTORY
 
 N, D = 6, 4
 X = np.round(np.random.default_rng(0).random((N, D)) + 0.1, 3)

@@ -13,16 +13,20 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from jinja2 import UndefinedError
+from markupsafe import Markup
 from PIL import Image
 from reports import STEP, WITHOUT_FACTORS, clustering, images_of, read, save
 
 from mccgr_cli.files.readers import Loaded
 from mccgr_cli.images.thumbnails import locate, make_thumbnail
-from mccgr_cli.output.report import find, layout, render
-from mccgr_cli.output.report.charts import upwards
-from mccgr_cli.output.report.findings import Profiles, spread, typicality
-from mccgr_cli.output.report.layout import MOST_NEIGHBOURLY, lay_out
-from mccgr_cli.output.report.markup import Markup, script_data, tag
+from mccgr_cli.output.curves import Line, over_iterations
+from mccgr_cli.output.report import find, render, sample_map
+from mccgr_cli.output.report.charts import draw
+from mccgr_cli.output.report.clusters import spread, typicality
+from mccgr_cli.output.report.distinctive import Profiles
+from mccgr_cli.output.report.sample_map import MOST_FOR_TSNE, lay_out
+from mccgr_cli.output.report.template import environment
 
 NASTY = [
     "<script>alert(1)</script>",
@@ -38,7 +42,7 @@ NASTY = [
 
 @pytest.fixture(autouse=True)
 def quick_maps(monkeypatch):
-    monkeypatch.setattr(layout, "STEPS", 250)
+    monkeypatch.setattr(sample_map, "STEPS", 250)
 
 
 @pytest.fixture
@@ -136,7 +140,7 @@ def test_images_come_the_most_typical_first_and_the_least_certain_last(report, t
     assert names == [*expected[:24], *expected[-6:]]
     odd = [tile for tile in part.all("button", class_="tile") if tile.all("span", class_="odd")]
     assert [tile.one("img").attributes["alt"] for tile in odd] == ["ant/0.png"]
-    assert "not that of the cluster" in odd[0].attributes["title"]
+    assert "not the class of its cluster" in odd[0].attributes["title"]
 
 
 def test_every_image_is_in_the_page_once(report, contents, images):
@@ -190,7 +194,11 @@ def test_the_graph_of_a_real_run_is_told(mccgr, X_file, tmp_path, report):
 
 @pytest.mark.parametrize(
     ("isolated", "parts", "said"),
-    [(0, 1, "All samples are joined"), (2, 3, "2 samples have no neighbour"), (0, 9, "9 parts of two samples or more")],
+    [
+        (0, 1, "All samples are connected"),
+        (2, 3, "2 samples have no neighbour"),
+        (0, 9, "9 separate parts of two samples or more"),
+    ],
 )
 def test_what_ails_a_graph_is_said(report, contents, isolated, parts, said):
     attributes = {**contents.attributes, "graph_isolated": isolated, "graph_components": parts}
@@ -249,7 +257,7 @@ def test_neighbours_in_the_map_are_of_one_cluster(contents, monkeypatch):
 
 def test_many_samples_are_placed_by_principal_components():
     rng = np.random.default_rng(0)
-    found = lay_out(rng.random((MOST_NEIGHBOURLY + 1, 4)) * [9, 3, 0.1, 0.1], by_direction=False)
+    found = lay_out(rng.random((MOST_FOR_TSNE + 1, 4)) * [9, 3, 0.1, 0.1], by_direction=False)
     assert found.method == "principal components"
     assert np.ptp(found.points, axis=0)[0] > np.ptp(found.points, axis=0)[1]
 
@@ -317,12 +325,14 @@ def test_text_from_files_never_becomes_html(report, tmp_path):
     assert b"\xe2\x80\xae" not in text
 
 
-def test_markup_escapes_everything_but_itself():
-    assert tag("p", "<b>", Markup("<i>x</i>"), None, ["&"], title='"<') == (
-        '<p title="&quot;&lt;">&lt;b&gt;<i>x</i>&amp;</p>'
-    )
-    assert tag("p", "\ud800") == "<p>\\ud800</p>"
-    assert script_data("x", "</script ><!--&").count("<") == 2  # those of the element itself
+def test_templates_escape_everything_but_markup():
+    page = environment().from_string('<p title="{{ title }}">{{ text }}{{ markup }}{{ nothing }}</p>')
+    found = page.render(title='"<', text="<b>\ud800\u202e", markup=Markup("<i>x</i>"), nothing=None)
+    assert found == '<p title="&#34;&lt;">&lt;b&gt;\\ud800\\u202e<i>x</i></p>'
+    data = environment().from_string("{{ data|tojson }}").render(data="</script ><!--&")
+    assert not set(data) & set("<>&")
+    with pytest.raises(UndefinedError):
+        environment().from_string("{{ misspelt }}").render()
 
 
 # Odd clusterings
@@ -405,16 +415,19 @@ def test_large_clusterings_show_a_share_of_each_cluster_and_say_so(report, mccgr
     shown = [one["count"] for one in data_of(page)["clusters"]]
     assert sum(shown) <= 300
     assert min(shown) > 90
-    assert "more are not on this page" in page.text
+    assert "samples are not on this page" in page.text
     outcome = mccgr("report", tmp_path / "C.h5", "--show", 300, "-o", tmp_path / "again.html")
     assert "of 900 samples are shown" in outcome.stderr
 
 
 def test_axes_hold_what_they_show():
     for values in ([1e-300, 1e300], [5.0], [0, 0], [-3, 4], [1, 1 + 1e-12]):
-        scale = upwards(np.array(values, dtype=float))
-        places = scale.place(np.array(values, dtype=float))
-        assert np.isfinite(places).all()
+        drawn = draw(over_iterations("", "", [Line("", np.array(values, dtype=float), 0)]))
+        ((_, path),) = drawn.paths
+        places = [float(number) for number in re.findall(r"[0-9.]+", path.removesuffix("h.1"))]
+        assert len(places) == 2 * len(values)
+        assert all(12 <= height <= 216 for height in places[1::2])
+        assert all(12 <= height <= 216 for height, _ in drawn.y_ticks)
 
 
 # Images that are not there

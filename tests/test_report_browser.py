@@ -308,7 +308,7 @@ def test_without_scripts_the_page_can_still_be_read(browser, with_images):
     assert page.locator("#cluster-0 img").first.is_visible()
     assert not page.locator("#canvas").is_visible()
     assert not page.locator("button.more").first.is_visible()
-    assert page.get_by_text("The map is drawn by a script").is_visible()
+    assert page.get_by_text("The map needs JavaScript").is_visible()
     context.close()
 
 

@@ -18,7 +18,7 @@ from mccgr_cli.cli.run import command as run_command
 from mccgr_cli.files import atomic_write as storage
 from mccgr_cli.images.find import find
 from mccgr_cli.images.grid import suited
-from mccgr_cli.settings import Description
+from mccgr_cli.images.settings import Description
 
 TEXTURES = Path(__file__).parent.parent / "sample_data" / "textures"
 FILES = ["clusters.csv", "clusters.h5", "factors.h5", "matrix.h5", "report.html", "run.json"]

@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from mccgr_cli.catalog import EXPORT_FORMATS, EXPORTED
 from mccgr_cli.cli import options, types
 from mccgr_cli.cli.options import GroupedOption, MatrixInput, Output
 from mccgr_cli.errors import ParameterError
-from mccgr_cli.settings import BASIC, EXPORT_FORMATS, EXPORTED, option
+from mccgr_cli.settings import BASIC, option
 
 if TYPE_CHECKING:
     from mccgr_cli.cli.job import Caller
 
-TEXTS = ("csv", "tsv", "mtx")
-OF_ONE = (*TEXTS, "npy")
-WITH_OTHERS = ("mat", "h5ad")
+HOLD_ONE = [name for name, form in EXPORT_FORMATS.items() if not form.holds_all]
+TAKE_OTHERS = [name for name, form in EXPORT_FORMATS.items() if form.takes_others]
 
 
 @dataclass(frozen=True)
@@ -97,7 +97,7 @@ def export(
         raise ParameterError("FILE", "standard input can be read only once", "name files")
     about = {"source": matrix.source, "what": exported.what, "matrix": exported.with_matrix}
     parameters: dict[str, Any] = {**options.parameters(matrix), **about, "graph": exported.with_graph, "form": form}
-    with Job("export", output, parameters, readable=form in TEXTS, caller=caller) as job:
+    with Job("export", output, parameters, readable=EXPORT_FORMATS[form].is_text, caller=caller) as job:
         from mccgr_cli.files.container import SCHEMA
         from mccgr_cli.files.provenance import lineage
         from mccgr_cli.output import export as formats
@@ -116,9 +116,9 @@ def export(
 def refuse_unused(exported: Exported, form: str) -> None:
     """Refuse options that would have no effect."""
     for name, value, formats in (
-        ("what", exported.what, OF_ONE),
-        ("matrix", exported.with_matrix, WITH_OTHERS),
-        ("graph", exported.with_graph, WITH_OTHERS),
+        ("what", exported.what, HOLD_ONE),
+        ("matrix", exported.with_matrix, TAKE_OTHERS),
+        ("graph", exported.with_graph, TAKE_OTHERS),
     ):
         if value is not None and form not in formats:
             held = f"a .{form} file holds everything" if name == "what" else f"a .{form} file has no place for it"

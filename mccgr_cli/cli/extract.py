@@ -14,7 +14,8 @@ import click
 from mccgr_cli.cli import options, types
 from mccgr_cli.cli.options import Output, Resources
 from mccgr_cli.errors import DataError, ParameterError
-from mccgr_cli.settings import IMAGES, Description, Learning, option, settings_of
+from mccgr_cli.images.settings import Description, Learning
+from mccgr_cli.settings import IMAGES, option, settings_of
 
 if TYPE_CHECKING:
     from mccgr_cli.cli.job import Caller, Job

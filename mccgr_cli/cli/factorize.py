@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from mccgr_cli.catalog import SILENCED
 from mccgr_cli.cli import options, types
 from mccgr_cli.cli.checkpointing import Checkpointing, checkpointing, keeper_for, refuse_what_resume_decides
 from mccgr_cli.cli.options import MatrixInput, Output, Resources
 from mccgr_cli.errors import MccgrError, ParameterError
-from mccgr_cli.settings import GRAPH, INITS, SILENCED, GraphSettings, RowSettings, Settings
+from mccgr_cli.settings import GRAPH, INITS, GraphSettings, RowSettings, Settings
 
 if TYPE_CHECKING:
     from mccgr_cli.blocks.protocol import BlockSource

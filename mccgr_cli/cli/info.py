@@ -6,9 +6,9 @@ import json
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+from mccgr_cli.catalog import RANK_CRITERIA, SILENCED
 from mccgr_cli.cli import options
 from mccgr_cli.cli.options import MatrixInput
-from mccgr_cli.settings import SILENCED
 
 MOST_NAMES = 10  # features or images that are listed
 
@@ -97,8 +97,7 @@ def health(contents: Contents) -> dict[str, Any]:
 
 def ranked(contents: Contents) -> Iterator[tuple[int, str]]:
     """The criteria of every number of components."""
-    names = {"reproducibility": "least cluster", "agreement": "agreement", "cophenetic": "cophenetic"}
-    names |= {"dispersion": "dispersion", "heldout": "held-out error", "silhouette": "silhouette"}
+    names = {criterion.name: criterion.heading for criterion in RANK_CRITERIA}
     for row, k in enumerate(contents["k"].tolist()):
         values = ((shown, float(contents[name][row])) for name, shown in names.items())
         known = ", ".join(f"{shown} {value:.3f}" for shown, value in values if value == value)

@@ -9,10 +9,11 @@ from typing import Any
 
 import click
 
+from mccgr_cli.catalog import FIGURE_FORMATS, FIGURES
 from mccgr_cli.cli import options, types
 from mccgr_cli.cli.options import GroupedOption, Output
 from mccgr_cli.errors import MccgrError, ParameterError
-from mccgr_cli.settings import FIGURE_FORMATS, FIGURES_OF_FACTORS, FIGURES_OF_RANKS, FIGURES_OF_RESULTS, Drawing
+from mccgr_cli.settings import Drawing
 
 EXTENTS = {
     "shape": {"type": types.Extent(types.Whole(min=1))},
@@ -37,7 +38,7 @@ class Only(click.ParamType):  # type: ignore[type-arg]
 @click.option(
     "--figure",
     cls=GroupedOption,
-    type=click.Choice([*FIGURES_OF_FACTORS, *FIGURES_OF_RESULTS, *FIGURES_OF_RANKS]),
+    type=click.Choice(list(FIGURES)),
     default_text="convergence for factors; scores, sweep or iterations for results; criteria for ranks",
     help="Figure to draw.",
 )

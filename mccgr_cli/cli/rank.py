@@ -7,25 +7,13 @@ import math
 from dataclasses import MISSING, dataclass
 from typing import TYPE_CHECKING, Any
 
+from mccgr_cli.catalog import RANK_HEADINGS
 from mccgr_cli.cli import options, types
 from mccgr_cli.cli.options import MatrixInput, Output, Resources
 from mccgr_cli.settings import BASIC, GraphSettings, RowSettings, Settings, option
 
 if TYPE_CHECKING:
     from mccgr_cli.workflow.ranking import Ranking
-
-HEADINGS = {
-    "k": "k",
-    "runs": "runs",
-    "reproducibility": "least cluster",
-    "reproducibility_error": "±",
-    "agreement": "agreement",
-    "cophenetic": "cophenetic",
-    "dispersion": "dispersion",
-    "heldout": "held-out error",
-    "heldout_error": "±",
-    "silhouette": "silhouette",
-}
 
 
 @dataclass(frozen=True)
@@ -144,7 +132,7 @@ def as_table(found: Ranking) -> str:
     from mccgr_cli.cli.tables import aligned
 
     best = found.recommendation
-    rows = [list(HEADINGS.values())]
+    rows = [list(RANK_HEADINGS.values())]
     for row in as_rows(found):
         cells = [format_value(value) for value in row.values()]
         rows.append([f"{cells[0]}{' *' if row['k'] == best.k else ''}", *cells[1:]])

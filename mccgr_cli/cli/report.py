@@ -17,7 +17,7 @@ from mccgr_cli.settings import BASIC, OUTPUT, option
 if TYPE_CHECKING:
     from mccgr_cli.cli.job import Caller, Job
     from mccgr_cli.images.thumbnails import Thumbnail
-    from mccgr_cli.output.report.findings import Findings
+    from mccgr_cli.output.report import Findings
 
 MOST_FAULTS = 10  # images that cannot be shown are listed up to this number
 

@@ -22,15 +22,8 @@ from mccgr_cli.cli.group import invocation
 from mccgr_cli.cli.options import MatrixInput, Output, Resources
 from mccgr_cli.cli.report import Appearance, ReportInput, report
 from mccgr_cli.errors import OutputError, ParameterError
-from mccgr_cli.settings import (
-    ClusterSettings,
-    Description,
-    GraphSettings,
-    Learning,
-    RowSettings,
-    Settings,
-    settings_of,
-)
+from mccgr_cli.images.settings import Description, Learning
+from mccgr_cli.settings import ClusterSettings, GraphSettings, RowSettings, Settings, settings_of
 
 if TYPE_CHECKING:
     from mccgr_cli.cli.job import Caller

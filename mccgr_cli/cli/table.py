@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from mccgr_cli.catalog import SCORES
 from mccgr_cli.cli import options, types
-from mccgr_cli.settings import SCORES
 
 if TYPE_CHECKING:
     from mccgr_cli.workflow.comparison import Comparison

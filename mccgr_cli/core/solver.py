@@ -14,6 +14,7 @@ from scipy import sparse
 from mccgr_cli.blocks.products import Moments, block_moments, moments
 from mccgr_cli.blocks.protocol import Array, BlockSource, Matrix, Partial, sweep
 from mccgr_cli.blocks.threads import threads_for_blocks
+from mccgr_cli.catalog import HISTORY, SILENCED
 from mccgr_cli.core.methods import METHODS
 from mccgr_cli.core.methods.base import (
     GraphTerm,
@@ -28,7 +29,7 @@ from mccgr_cli.core.methods.base import (
 from mccgr_cli.core.methods.correntropy import Correntropy
 from mccgr_cli.core.starts import graph_start, nndsvd_start, random_start
 from mccgr_cli.errors import DataError, ParameterError
-from mccgr_cli.settings import HISTORY, SILENCED, Settings
+from mccgr_cli.settings import Settings
 
 Start = tuple[Array, Array]  # W and H
 

@@ -17,9 +17,9 @@ import numpy as np
 from scipy import sparse
 
 from mccgr_cli.blocks.protocol import Array
+from mccgr_cli.catalog import HISTORY, RANK_HEADINGS, SCORES
 from mccgr_cli.errors import DataError
 from mccgr_cli.files.lazy_matrix import Stays, as_float, check_dtype, read_matrix, resolve, values_of
-from mccgr_cli.settings import HISTORY, RANK_HEADINGS, SCORES
 
 FORMAT = "mccgr"
 VERSION = 1

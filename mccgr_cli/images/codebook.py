@@ -13,8 +13,8 @@ from threadpoolctl import threadpool_limits
 
 from mccgr_cli.blocks.protocol import Array, chunks
 from mccgr_cli.errors import ParameterError
+from mccgr_cli.images.settings import DETECTORS, LARGEST_RADIUS, Description
 from mccgr_cli.images.sift import LENGTH
-from mccgr_cli.settings import DETECTORS, LARGEST_RADIUS, Description
 
 BATCH = 4096  # descriptors at a time
 PASSES = 30  # over the sample, at most

@@ -21,7 +21,7 @@ from mccgr_cli.images import sift
 from mccgr_cli.images.codebook import Codebook, check_words, count, draw, learn
 from mccgr_cli.images.decode import DECODER_CRASHED, Unusable, decode, fingerprint, undecodable
 from mccgr_cli.images.find import ImageFile, Skipped
-from mccgr_cli.settings import Description, Learning
+from mccgr_cli.images.settings import Description, Learning
 from mccgr_cli.system.processes import Crew
 
 OnProgress = Callable[[str, int, int], None]  # what is being done, how many images are done, of how many

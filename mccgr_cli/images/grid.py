@@ -10,7 +10,7 @@ import numpy as np
 
 from mccgr_cli.images.decode import Unusable, open_image
 from mccgr_cli.images.find import ImageFile
-from mccgr_cli.settings import Description
+from mccgr_cli.images.settings import Description
 
 MEASURED_IMAGES = 100
 STEPS = 25  # of the grid along a square image: 10 pixels each in images of Caltech-101

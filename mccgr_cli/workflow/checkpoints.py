@@ -13,12 +13,13 @@ from scipy import sparse
 
 from mccgr_cli import __version__
 from mccgr_cli.blocks.protocol import Array, BlockSource
+from mccgr_cli.catalog import HISTORY
 from mccgr_cli.core.solver import PATIENCE, Best, Factors, Progress
 from mccgr_cli.errors import DataError
 from mccgr_cli.files.container import SCHEMA, Contents
 from mccgr_cli.files.provenance import Input
 from mccgr_cli.files.readers import Loaded, split_inner, suffix_of
-from mccgr_cli.settings import HISTORY, Settings
+from mccgr_cli.settings import Settings
 
 LARGEST_NUMBER = 1e300
 ARRAYS = frozenset(name for name in SCHEMA["checkpoint"] if "history/" not in name and not name.startswith("best/"))

@@ -18,13 +18,14 @@ from threadpoolctl import threadpool_limits
 from mccgr_cli.blocks.in_memory import MemoryBlocks
 from mccgr_cli.blocks.protocol import Array, Matrix
 from mccgr_cli.blocks.rows import normalize, weigh_features
+from mccgr_cli.catalog import SCORES
 from mccgr_cli.core.kmeans import kmeans
 from mccgr_cli.core.methods import METHODS
 from mccgr_cli.core.metrics import evaluate
 from mccgr_cli.core.solver import Factors, Start, begin, uses_graph
 from mccgr_cli.errors import ParameterError
 from mccgr_cli.files.container import RESULTS, Field
-from mccgr_cli.settings import BASELINES, SCORES, GraphSettings, Settings
+from mccgr_cli.settings import BASELINES, GraphSettings, Settings
 from mccgr_cli.workflow import factorization
 
 SETTLED = 0.01  # largest relative distance of a settled objective from the last one

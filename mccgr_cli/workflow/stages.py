@@ -14,6 +14,7 @@ import numpy as np
 from mccgr_cli.blocks.from_file import blocks_of
 from mccgr_cli.blocks.protocol import Array, BlockSource, Matrix
 from mccgr_cli.blocks.rows import Transformed, normalize
+from mccgr_cli.catalog import HISTORY
 from mccgr_cli.core import kmeans as clustering
 from mccgr_cli.core.graph import GraphHealth, build_graph
 from mccgr_cli.core.methods import METHODS
@@ -24,7 +25,8 @@ from mccgr_cli.files.container import FACTORS, Contents
 from mccgr_cli.files.lazy_matrix import StoredMatrix
 from mccgr_cli.files.readers import Loaded
 from mccgr_cli.files.readers.checks import check_scale
-from mccgr_cli.settings import HISTORY, NORMALIZATIONS, Description, GraphSettings, Learning, Settings
+from mccgr_cli.images.settings import Description, Learning
+from mccgr_cli.settings import NORMALIZATIONS, GraphSettings, Settings
 from mccgr_cli.workflow.factorization import Graph as Graph
 from mccgr_cli.workflow.factorization import check_graph as check_graph
 from mccgr_cli.workflow.factorization import check_start as check_start

@@ -10,8 +10,8 @@ from typing import Any, TypeAlias
 import click
 import numpy as np
 
+from mccgr_cli.catalog import EXPORT_FORMATS
 from mccgr_cli.cli import COMMANDS, main
-from mccgr_cli.settings import EXPORT_FORMATS
 
 from .corpus import EXPERIMENT, EXTRACT, Seed
 

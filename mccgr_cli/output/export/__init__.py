@@ -1,31 +1,27 @@
-"""What is in a file of ours, as bytes of the formats that other programs read."""
+"""What is in a file of ours, as bytes of the formats that other programs read.
+
+Begin with ``gather``, which puts the parts together, and ``render``, which writes them. ``settings.EXPORT_FORMATS``
+lists all formats.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from importlib import import_module
 
+from mccgr_cli.catalog import EXPORT_FORMATS, EXPORTED
 from mccgr_cli.errors import ParameterError
 from mccgr_cli.files.readers import KINDS
-from mccgr_cli.output.export import arrays, h5ad, text
 from mccgr_cli.output.export.gather import Export, gather
-from mccgr_cli.settings import EXPORTED
 
 __all__ = ["Export", "choose", "gather", "render"]
 
-# Formats that hold one thing, and those that hold all there is.
-OF_ONE: dict[str, Callable[[Export, str], bytes]] = {
-    "csv": text.as_csv,
-    "tsv": text.as_tsv,
-    "npy": arrays.as_npy,
-    "mtx": text.as_mtx,
-}
-OF_ALL: dict[str, Callable[[Export], bytes]] = {"npz": arrays.as_npz, "mat": arrays.as_mat, "h5ad": h5ad.as_h5ad}
 DEFAULTS = ("assignments", "W", "X", "A")
 
 
 def choose(what: str | None, export: Export, form: str) -> str:
-    """What was asked for, if it is there, else what the file is about; '' where the format holds all."""
-    if form in OF_ALL:
+    """The dataset that was asked for, or the most important one; "" if the format holds all of them."""
+    if EXPORT_FORMATS[form].holds_all:
         return ""
     there = [name for name in EXPORTED if name in export.contents]
     if not there:
@@ -40,5 +36,7 @@ def choose(what: str | None, export: Export, form: str) -> str:
 
 
 def render(export: Export, what: str, form: str) -> bytes:
-    """The same contents give the same bytes."""
-    return OF_ALL[form](export) if form in OF_ALL else OF_ONE[form](export, what)
+    """The bytes of a file. The same contents give the same bytes."""
+    module, _, function = EXPORT_FORMATS[form].written_by.partition(".")
+    write: Callable[[Export, str], bytes] = getattr(import_module(f"{__package__}.{module}"), function)
+    return write(export, what)

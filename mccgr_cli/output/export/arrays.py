@@ -1,4 +1,4 @@
-"""Arrays by name, for numpy and for MATLAB."""
+"""Arrays by name, for NumPy and MATLAB."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from mccgr_cli.errors import MccgrError, ParameterError
 from mccgr_cli.output.export.gather import Export, clean, others
 from mccgr_cli.system.memory import available, in_words
 
-LARGEST_VARIABLE = 2**31 - 1  # bytes, of MATLAB's format of version 5
+LARGEST_VARIABLE = 2**31 - 1  # bytes, in version 5 of MATLAB's format
 HEADER_TEXT = 116  # bytes
-CELL_BYTES = 64  # of a text in a cell, beside its letters
-LARGEST_WHOLE = 2**53  # that double precision holds, with all below it
+CELL_BYTES = 64  # of a text in a cell, in addition to its letters
+LARGEST_WHOLE = 2**53  # double precision holds all whole numbers up to this
 MATLAB_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,62}")
 
 
@@ -33,8 +33,8 @@ def as_npy(export: Export, what: str) -> bytes:
     return buffer.getvalue()
 
 
-def as_npz(export: Export) -> bytes:
-    """All by the names of the container; a sparse matrix by the names of scipy.sparse.save_npz, which loads it."""
+def as_npz(export: Export, what: str) -> bytes:
+    """All datasets by their names in the container; a sparse matrix as scipy.sparse.save_npz writes it."""
     arrays: dict[str, Any] = {}
     for name, value in export.contents.datasets.items():
         if sparse.issparse(value):
@@ -45,25 +45,25 @@ def as_npz(export: Export) -> bytes:
     arrays["parameters"] = np.array(json.dumps(export.contents.attributes, sort_keys=True))
     arrays["provenance"] = np.array(export.provenance())
     buffer = io.BytesIO()
-    np.savez(buffer, allow_pickle=False, **arrays)  # all dated 1980
+    np.savez(buffer, allow_pickle=False, **arrays)  # dates all members 1980: the same input gives the same bytes
     return buffer.getvalue()
 
 
 def text_array(texts: list[str], name: str, export: Export) -> Array:
-    """All as long as the longest, as numpy has it."""
+    """Texts as a NumPy array, in which each takes the room of the longest."""
     texts = [clean(text) for text in texts]
     size = 4.0 * len(texts) * max(map(len, texts), default=0)
     if size > available():
-        what = f"{name}, all as long as the longest of them, take {in_words(size)}, and there is no memory for it"
+        what = f"{name} take {in_words(size)}, all as long as the longest, and there is no memory for it"
         raise MccgrError(export.where, what, "choose .h5ad or .mat, or shorten the longest")
     return np.array(texts, dtype=str)
 
 
-def as_mat(export: Export) -> bytes:
-    """As MATLAB has it: positions count from 1, whole numbers are double, lists are columns, text is in cells."""
+def as_mat(export: Export, what: str) -> bytes:
+    """As MATLAB users expect it: clusters count from 1, integers are double, lists are columns, texts are cells."""
     contents = export.contents
     variables: dict[str, Any] = {}
-    if "labels" in contents:  # as in the data sets of D. Cai, where most such files come from
+    if "labels" in contents:  # named as in the data sets of D. Cai, the source of most such files
         variables["gnd"] = contents["labels"].astype(np.float64) + ("label_names" in contents)
     if "assignments" in contents:
         variables["assignments"] = contents["assignments"].astype(np.float64) + 1
@@ -81,15 +81,16 @@ def as_mat(export: Export) -> bytes:
             raise MccgrError(export.where, what, "choose .h5ad or .npz")
     buffer = io.BytesIO()
     savemat(buffer, variables, oned_as="column", long_field_names=True)
-    about = f"MATLAB 5.0 MAT-file, written by mccgr {__version__}".encode()  # scipy would say when
+    about = f"MATLAB 5.0 MAT-file, written by mccgr {__version__}".encode()  # scipy's text has the time
     return b"".join((about.ljust(HEADER_TEXT), buffer.getbuffer()[HEADER_TEXT:]))
 
 
 def in_matlab(value: Any) -> Any:
+    """A value with the types that MATLAB has."""
     if isinstance(value, dict):
         return {name: in_matlab(inner) for name, inner in value.items()}
     if sparse.issparse(value):
-        return value.astype(np.float64)  # there are no others
+        return value.astype(np.float64)  # MATLAB's only sparse type
     if isinstance(value, list) and all(isinstance(part, str) for part in value):
         cells = np.empty(len(value), dtype=object)
         cells[:] = value
@@ -104,7 +105,7 @@ def in_matlab(value: Any) -> Any:
 
 
 def size_of(value: Any) -> float:
-    """Bytes in the file, or a little more."""
+    """Bytes in the file, rounded up."""
     if isinstance(value, dict):
         return float(sum(map(size_of, value.values())))
     if sparse.issparse(value):

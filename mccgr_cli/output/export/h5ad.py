@@ -1,4 +1,4 @@
-"""AnnData's files, by its specification of the format: each group and dataset says what it encodes, and how.
+"""AnnData files, by the specification of the format: attributes of each group and dataset say what it encodes.
 
 https://anndata.readthedocs.io/en/stable/fileformat-prose.html
 """
@@ -14,19 +14,19 @@ import numpy as np
 from scipy import sparse
 
 from mccgr_cli.blocks.protocol import Array
+from mccgr_cli.catalog import SILENCED
 from mccgr_cli.errors import ParameterError
 from mccgr_cli.files.readers import KINDS
-from mccgr_cli.output.export.gather import OWN_NAMES, WORDS, Export, clean, others
-from mccgr_cli.settings import SILENCED
+from mccgr_cli.output.export.gather import NOUNS, Export, clean, length, others
 
-VERSIONS = {"anndata": "0.1.0", "dict": "0.1.0", "csr_matrix": "0.1.0"}  # of each encoding; all others:
-VERSION = "0.2.0"
-PLACED = ("X", "A", "W", "H", "rho", "assignments", "codebook")  # outside uns
+VERSIONS = {"anndata": "0.1.0", "dict": "0.1.0", "csr_matrix": "0.1.0"}  # of each encoding
+VERSION = "0.2.0"  # of all other encodings
+PLACED = ("X", "A", "W", "H", "rho", "assignments", "codebook")  # datasets that do not go into uns
 
 
 @dataclass(frozen=True)
 class Frame:
-    """A table of columns, with a name for each row."""
+    """Columns, and a name for each row."""
 
     index: list[str]
     columns: dict[str, Any]
@@ -34,13 +34,13 @@ class Frame:
 
 @dataclass(frozen=True)
 class Categories:
-    """Values as positions in a list of names, each of which is there once."""
+    """Values as positions in a list of different names."""
 
     names: list[str]
     codes: Array
 
 
-def as_h5ad(export: Export) -> bytes:
+def as_h5ad(export: Export, what: str) -> bytes:
     buffer = io.BytesIO()
     with h5py.File(buffer, "w") as file:
         mark(file, "anndata")
@@ -50,9 +50,9 @@ def as_h5ad(export: Export) -> bytes:
 
 
 def parts(export: Export) -> dict[str, Any]:
-    """What goes where."""
+    """The parts of an AnnData object."""
     contents = export.contents
-    if export.length("n") is None:
+    if length(contents, "n") is None:
         what = f"{export.where} holds {KINDS[contents.kind][0]}, which AnnData has no place for"
         raise ParameterError(".h5ad", what, "choose .npz or .mat")
     note_duplicates(export)
@@ -79,33 +79,31 @@ def parts(export: Export) -> dict[str, Any]:
     found["uns"] = {
         "mccgr": {**others(contents, PLACED), "parameters": known, "provenance": export.provenance()},
     }
-    if "A" in contents:  # where scanpy looks which graph to use
+    if "A" in contents:  # scanpy looks here for the graph to use
         about = {"method": "mccgr", "n_neighbors": export.neighbors}
         found["uns"]["neighbors"] = {"connectivities_key": "connectivities", "params": about}
     return found
 
 
 def note_duplicates(export: Export) -> None:
-    """AnnData takes names that are there twice, and warns; which of them to change is for the user to say."""
-    for letter, call in (("n", "obs_names_make_unique"), ("d", "var_names_make_unique")):
-        names = export.contents.datasets.get(OWN_NAMES[letter], [])
-        twice = len(names) - len(set(names))
-        if twice:
-            remedy = f"in AnnData, {call}() tells them apart"
-            export.note(f"{twice} {WORDS[letter]} have the name of an earlier one; {remedy}")
+    """Say which names are not unique. AnnData accepts them with a warning, and the user may want to change them."""
+    for dim, call in (("n", "obs_names_make_unique"), ("d", "var_names_make_unique")):
+        names = export.contents.datasets.get(f"{NOUNS[dim]}_names", [])
+        repeated = len(names) - len(set(names))
+        if repeated:
+            remedy = f"in AnnData, {call}() makes them unique"
+            export.note(f"{repeated} {NOUNS[dim]}s have the name of an earlier one; {remedy}")
 
 
 def categories(texts: list[str], known: list[str] | None) -> Categories:
-    """In the order of the names that are known, also those that no sample has."""
+    """Texts as categories: all known names in their order, or the texts in the order in which they occur."""
     names = list(dict.fromkeys(clean(name) for name in (texts if known is None else known)))
     place = {name: code for code, name in enumerate(names)}
     return Categories(names, np.array([place[clean(text)] for text in texts], dtype=np.int64))
 
 
-# By type
-
-
 def write(parent: h5py.Group, name: str, value: Any) -> None:
+    """Write a value by its type."""
     if isinstance(value, dict):
         group = mark(parent.create_group(name), "dict")
         for key, inner in value.items():

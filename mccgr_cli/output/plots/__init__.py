@@ -1,49 +1,38 @@
-"""Figures of what is in files, as bytes of an image. matplotlib is imported here and nowhere else."""
+"""Figures of what is in files, as bytes of an image. matplotlib is imported here and nowhere else.
+
+Begin with ``choose``, which finds the figure that suits the files, and ``render``, which draws it.
+``settings.FIGURES`` lists all figures.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from importlib import import_module
 
 from matplotlib.figure import Figure
 
+from mccgr_cli.catalog import FIGURES
 from mccgr_cli.errors import ParameterError
 from mccgr_cli.files.readers import KINDS, Loaded
-from mccgr_cli.output.plots import factors, ranks, results
 from mccgr_cli.output.plots.canvas import Note, encode, our_look
 from mccgr_cli.output.plots.results import default_figure, select
-from mccgr_cli.settings import FIGURES_OF_FACTORS, FIGURES_OF_RANKS, FIGURES_OF_RESULTS, Drawing
+from mccgr_cli.settings import Drawing
 
-FIGURES: dict[str, Callable[[Sequence[Loaded], Drawing, Note], Figure]] = {
-    "convergence": factors.convergence,
-    "weights": factors.weights,
-    "basis": factors.basis,
-    "embedding": factors.embedding,
-    "scores": results.scores,
-    "sweep": results.sweep,
-    "iterations": results.iterations,
-    "criteria": ranks.criteria,
-}
 __all__ = ["choose", "render", "select"]
-OF_KIND = {
-    "factors": FIGURES_OF_FACTORS,
-    "clusters": FIGURES_OF_FACTORS,
-    "results": FIGURES_OF_RESULTS,
-    "ranks": FIGURES_OF_RANKS,
-}
 
 
 def choose(name: str | None, given: Sequence[Loaded]) -> str:
-    """The figure that was asked for, if it can be drawn from these files, else the one that suits them."""
-    first = given[0]
-    if name is None:
-        kind = first.contents.kind
-        name = default_figure(first) if kind == "results" else OF_KIND[kind][0]
+    """The figure that was asked for, or the one that suits the first file; refused if a file has no such figure."""
     for one in given:
         kind = one.contents.kind
-        if name not in OF_KIND[kind]:
-            what = f"{one.name} holds {KINDS[kind][0]}, of which there is no figure {name}"
-            raise ParameterError("--figure", what, f"choose {' or '.join(OF_KIND[kind])}")
-    if len(given) > 1 and name != "convergence":
+        fitting = [figure for figure, about in FIGURES.items() if kind in about.kinds]
+        if name is None:
+            name = default_figure(one) if kind == "results" else fitting[0]
+        if name not in fitting:
+            what = f"{one.name} holds {KINDS[kind][0]}, which have no figure {name}"
+            raise ParameterError("--figure", what, f"choose {' or '.join(fitting)}")
+    assert name is not None
+    if len(given) > 1 and not FIGURES[name].of_several:
         raise ParameterError("FILE", f"{len(given)} files, and {name} shows one", "name one file")
     return name
 
@@ -51,7 +40,18 @@ def choose(name: str | None, given: Sequence[Loaded]) -> str:
 def render(
     name: str, given: Sequence[Loaded], drawing: Drawing, form: str, dpi: int | None = None, note: Note = lambda _: None
 ) -> bytes:
-    """Draw a figure; the same files and choices give the same bytes. ``note`` is told what the user should know."""
+    """Draw a figure. The same files and choices give the same bytes.
+
+    Parameters
+    ----------
+    name : a key of ``settings.FIGURES``
+    form : svg, png or pdf
+    dpi : resolution of a PNG
+    note : called with what the user should know
+    """
+    module, _, function = FIGURES[name].drawn_by.partition(".")
+    draw: Callable[[Sequence[Loaded], Drawing, Note], Figure]
+    draw = getattr(import_module(f"{__package__}.{module}"), function)
     with our_look():
-        figure = FIGURES[name](given, drawing, note)
+        figure = draw(given, drawing, note)
         return encode(figure, form, dpi, source=" ".join(f"sha256:{one.sha256}" for one in given), note=note)

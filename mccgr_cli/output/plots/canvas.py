@@ -1,4 +1,4 @@
-"""What all figures share: how they look, and how they become bytes. No pyplot, and no state that outlives a figure."""
+"""What all figures share: their style, legends and axes, and how they become bytes. No pyplot, which keeps state."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from contextlib import contextmanager
 from typing import Any
 
 import matplotlib
-import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.axis import Axis
 from matplotlib.figure import Figure
@@ -19,14 +18,14 @@ from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullLocato
 from mccgr_cli import __version__
 from mccgr_cli.blocks.protocol import Array
 from mccgr_cli.errors import ParameterError, one_line
+from mccgr_cli.output.curves import COLOURS, MARKERS
+from mccgr_cli.output.text import number_format, shorten
 from mccgr_cli.settings import Drawing
 
-# Okabe and Ito's colours, which colour-blind readers can tell apart, with grey for their yellow, which is too pale.
-# Markers and dashes do the same in black and white. 8 colours and 9 markers: the first 72 pairs differ.
-COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#999999")
-MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">")
+# Dashes and markers distinguish lines in black and white too.
 DASHES: tuple[Any, ...] = ("-", (0, (5, 1.5)), (0, (5, 1.5, 1, 1.5)), (0, (1, 1)), (0, (8, 1.5, 1, 1.5, 1, 1.5)))
 GREY = "#767676"
+GLYPHS = tuple(MARKERS)
 
 LOOK: Any = {
     "font.size": 9,
@@ -48,19 +47,19 @@ LOOK: Any = {
     "pdf.fonttype": 42,
 }
 MOST_LETTERS = 28
-LEGEND_ROW, LEGEND_HANDLE, LETTER = 0.2, 0.35, 0.075  # inches that these take
-SLACK = 0.02  # of a figure: text measures a little more or less at another resolution
+LEGEND_ROW, LEGEND_HANDLE, LETTER = 0.2, 0.35, 0.075  # sizes in inches
+SLACK = 0.02  # of the size of a figure: the size of text depends on the resolution
 DPI = 150  # of a PNG
-DPI_WITHIN = 300  # of what is made of pixels in a vector format
+DPI_WITHIN = 300  # of parts of a vector format that are pixels
 MOST_PIXELS = 200_000_000
+MOST_VECTORS = 5000  # more points become pixels in vector formats too
 
-Note = Callable[[str], None]  # is told what the user should know
-SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+Note = Callable[[str], None]  # called with what the user should know
 
 
 @contextmanager
 def our_look() -> Iterator[None]:
-    """Draw in our style, whatever the user's own is, and leave that as it was."""
+    """Draw in our style, and restore the style of the user afterwards."""
     with matplotlib.rc_context():
         matplotlib.rcdefaults()
         matplotlib.rcParams.update(LOOK)
@@ -80,7 +79,7 @@ def encode(figure: Figure, form: str, dpi: int | None, source: str, note: Note) 
     width, height = figure.get_size_inches()
     if form == "png" and width * height * dots**2 > MOST_PIXELS:
         what = f"{width * dots:.0f} x {height * dots:.0f} pixels are more than a figure needs"
-        raise ParameterError("--dpi", what, "give less, or a smaller --size")
+        raise ParameterError("--dpi", what, "choose a lower one, or a smaller --size")
     made_by = f"mccgr {__version__}"
     metadata: Any = {
         "png": {"Software": made_by, "Source": source},
@@ -88,20 +87,20 @@ def encode(figure: Figure, form: str, dpi: int | None, source: str, note: Note) 
         "pdf": {"Creator": made_by, "Subject": source, "CreationDate": None},
     }[form]
     buffer = io.BytesIO()
-    with warnings.catch_warnings(record=True) as said:
-        warnings.simplefilter("always", UserWarning)  # such as that the font lacks a character
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", UserWarning)  # for example if the font lacks a character
         figure.savefig(buffer, format=form, dpi=dots, metadata=metadata)
         if not is_within(figure):
-            what = f"{width:g} x {height:g} inches are too few for what the figure must show"
-            raise ParameterError("--size", what, "give more")
-    remarks = list(dict.fromkeys(str(one.message) for one in said if issubclass(one.category, UserWarning)))
+            what = f"{width:g} x {height:g} inches are too few for the text of the figure"
+            raise ParameterError("--size", what, "choose a larger size")
+    remarks = list(dict.fromkeys(str(one.message) for one in caught if issubclass(one.category, UserWarning)))
     for remark in remarks[:1]:
         note(f"matplotlib: {remark}" + (f" And {len(remarks) - 1} more." if remarks[1:] else ""))
     return buffer.getvalue()
 
 
 def is_within(figure: Figure) -> bool:
-    """Whether nothing of a figure that has been drawn is beyond its edges."""
+    """Whether all parts of a drawn figure lie within its edges."""
     drawn, (width, height) = figure.get_tightbbox(), figure.get_size_inches()
     beyond = max(-drawn.x0, -drawn.y0, drawn.x1 - width, drawn.y1 - height)
     return bool(beyond < SLACK * max(width, height))
@@ -109,7 +108,7 @@ def is_within(figure: Figure) -> bool:
 
 def shade(number: int) -> dict[str, Any]:
     """Colour and marker of the group with this number."""
-    return {"color": COLOURS[number % len(COLOURS)], "marker": MARKERS[number % len(MARKERS)]}
+    return {"color": COLOURS[number % len(COLOURS)], "marker": GLYPHS[number % len(GLYPHS)]}
 
 
 def stroke(number: int) -> dict[str, Any]:
@@ -118,7 +117,7 @@ def stroke(number: int) -> dict[str, Any]:
 
 
 def legend_beside(figure: Figure, axes: Axes, title: str = "", handle: float = 2.8) -> None:
-    """A legend to the right, in as many columns as the height of the figure asks for."""
+    """A legend to the right, in as many columns as fit its height."""
     entries = len(axes.get_legend_handles_labels()[1])
     axes.legend(
         loc="upper left",
@@ -136,24 +135,18 @@ def legend_columns(entries: int, height: float) -> int:
 
 
 def legend_width(names: Iterable[str], height: float) -> float:
-    """Inches that a legend of these names takes, about."""
-    lengths = [len(shorten(name)) for name in names]
+    """The approximate width of a legend of these names, in inches."""
+    lengths = [len(legend_name(name)) for name in names]
     return legend_columns(len(lengths), height) * (LEGEND_HANDLE + LETTER * max(lengths))
 
 
-def shorten(text: str) -> str:
-    """A name that fits beside a figure: its beginning and its end, where names differ.
-
-    >>> shorten("a" * 40 + "b" * 40)
-    'aaaaaaaaaaaaa…bbbbbbbbbbbbbb'
-    """
-    text = one_line(text)
-    half = MOST_LETTERS // 2
-    return text if len(text) <= MOST_LETTERS else f"{text[: half - 1]}…{text[-half:]}"
+def legend_name(text: str) -> str:
+    """A name that fits beside a figure."""
+    return shorten(text, MOST_LETTERS)
 
 
 def log_scale(axes: Axes, which: str, values: Array) -> None:
-    """A logarithmic x or y axis; with zeros among the values, it starts with 0."""
+    """A logarithmic x or y axis; it begins with 0 if there are zeros among the values."""
     positive = values[values > 0]
     scale = {"linthresh": positive.min(), "linscale": 0.5} if values.min() == 0 else {}
     getattr(axes, f"set_{which}scale")("symlog" if scale else "log", **scale)
@@ -161,8 +154,8 @@ def log_scale(axes: Axes, which: str, values: Array) -> None:
     if not scale:
         decades = math.log10(positive.max() / positive.min())
         axis.set_major_locator(LogLocator(subs=(1.0,) if decades > 2 else (1.0, 2.0, 5.0), numticks=6))
-    tell = number_format(values)
-    axis.set_major_formatter(FuncFormatter(lambda value, _: tell(value)))
+    text = number_format(values)
+    axis.set_major_formatter(FuncFormatter(lambda value, _: text(value)))
     axis.set_minor_locator(NullLocator())
     if scale:
         axes.set(**{f"{which}lim": (-0.2 * scale["linthresh"], None)})
@@ -170,26 +163,3 @@ def log_scale(axes: Axes, which: str, values: Array) -> None:
 
 def whole_numbers(axis: Axis) -> None:
     axis.set_major_locator(MaxNLocator(integer=True, steps=[1, 2, 5, 10]))
-
-
-def number_format(values: Array) -> Callable[[float], str]:
-    """How to write numbers such as these: all of them with powers of ten, or none.
-
-    >>> [number_format(np.array([0.01, 2000]))(value) for value in (0.01, 2000)]
-    ['0.01', '2000']
-    >>> [number_format(np.array([1, 5e6]))(value) for value in (0, 1, 1000, 5e6)]
-    ['0', '1', '10³', '5·10⁶']
-    """
-    sizes = np.abs(values[values != 0])
-    if not len(sizes) or (sizes.min() >= 1e-4 and sizes.max() < 1e5):
-        return lambda value: f"{value:g}"
-    return with_power
-
-
-def with_power(value: float) -> str:
-    if value in (0, 1, 10):
-        return f"{value:g}"
-    exponent = math.floor(math.log10(abs(value)) + 1e-9)
-    mantissa = f"{value / 10.0**exponent:g}"
-    power = f"10{str(exponent).translate(SUPERSCRIPTS)}"
-    return power if mantissa == "1" else f"{mantissa}·{power}"

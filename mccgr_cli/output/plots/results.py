@@ -1,4 +1,4 @@
-"""Figures of an experiment: scores by the number of clusters or by a parameter, and how soon runs settle."""
+"""Figures of an experiment: scores by the number of clusters or by a parameter, and the iterations that runs need."""
 
 from __future__ import annotations
 
@@ -15,32 +15,23 @@ from mccgr_cli.blocks.protocol import Array
 from mccgr_cli.errors import DataError, ParameterError
 from mccgr_cli.files.container import RESULTS
 from mccgr_cli.files.readers import Loaded
-from mccgr_cli.output.plots.canvas import (
-    Note,
-    legend_beside,
-    log_scale,
-    new_figure,
-    number_format,
-    shorten,
-    stroke,
-    whole_numbers,
-)
+from mccgr_cli.output.plots import canvas
+from mccgr_cli.output.text import number_format
 from mccgr_cli.settings import SWEPT, Drawing
 from mccgr_cli.workflow.comparison import shown
 
 SCORES = {"accuracy": "accuracy", "nmi": "NMI"}
-# What may vary besides K: a sweep is along the first of these that does.
-QUANTITIES = ("alpha", "strength", "theta", "keep", "neighbors")
+QUANTITIES = ("alpha", "strength", "theta", "keep", "neighbors")  # parameters that may be on a logarithmic axis
 MOST_LINES = 16
 MOST_TICKS = 10
-BAND = 0.15  # opacity of an interval; of many, which lie on each other, each is paler
+BAND = 0.15  # opacity of an interval; paler if there are more than BANDS, which overlap
 BANDS = 4
 
 Table = dict[str, Array]
 
 
 def select(given: Loaded, only: Sequence[tuple[str, tuple[str, ...]]]) -> Loaded:
-    """Results with those runs alone whose columns have one of the values asked for."""
+    """Results of only the runs whose columns have one of the wanted values."""
     if only and given.contents.kind != "results":
         raise ParameterError("--only", f"{given.name} holds no results of an experiment", "leave it out")
     for name, wanted in only:
@@ -63,7 +54,7 @@ def as_number(text: str) -> float:
     try:
         return float(text)
     except ValueError:
-        return np.nan  # which equals nothing
+        return np.nan  # equals no value
 
 
 def table_of(given: Loaded) -> Table:
@@ -71,21 +62,19 @@ def table_of(given: Loaded) -> Table:
 
 
 def distinct(values: Array) -> Array:
-    """The values that occur, sorted; a parameter that does not apply (nan) is none."""
+    """The different values, sorted, without nan, which means that a parameter does not apply."""
     found = np.unique(values)
     return found if found.dtype.kind == "U" else found[~np.isnan(found)]
 
 
 def swept(table: Table) -> str | None:
-    """The first parameter of which some method has several values."""
-    for name in SWEPT:
-        if any(len(distinct(table[name][own])) > 1 for own in methods(table).values()):
-            return name
-    return None
+    """The first parameter that has several values with one method."""
+    runs = methods(table).values()
+    return next((name for name in SWEPT if any(len(distinct(table[name][own])) > 1 for own in runs)), None)
 
 
 def default_figure(given: Loaded) -> str:
-    """Scores if there is more than one K, else the sweep of what varies, else when the runs settled."""
+    """Scores if K varies, or a sweep if another parameter varies, or iterations."""
     table = table_of(given)
     if len(distinct(table["k"])) > 1:
         return "scores"
@@ -93,39 +82,30 @@ def default_figure(given: Loaded) -> str:
 
 
 def methods(table: Table) -> dict[str, Array]:
-    """Which runs are of each method, in the order of the file."""
+    """The runs of each method, as masks, in the order of the file."""
     return {method: table["method"] == method for method in dict.fromkeys(table["method"].tolist())}
 
 
 def lines(table: Table, along: str, where: str) -> dict[str, Array]:
-    """Which runs make each line: one of each method, and of each value of what else varies with that method."""
+    """The runs of each line by its label: one line for each method and each value of other columns that vary."""
     found: dict[str, Array] = {}
     for method, own in methods(table).items():
-        others = [name for name in ("k", *SWEPT) if name != along and len(np.unique(table[name][own])) > 1]
-        found |= split(table, own, others, method)
+        varied = [name for name in ("k", *SWEPT) if name != along and len(np.unique(table[name][own])) > 1]
+        runs = np.flatnonzero(own)
+        if varied:
+            runs = runs[np.lexsort([table[name][runs] for name in reversed(varied)])]
+        for run in runs:
+            values = [(name, table[name][run]) for name in varied]
+            parts = [f"{'K' if name == 'k' else name} = {shown(value)}" for name, value in values if value == value]
+            found.setdefault(", ".join([method, *parts]), np.zeros(len(own), dtype=bool))[run] = True
     if len(found) > MOST_LINES:
         remedy = "choose some of them, for instance with --only k=5 --only method=mccgr"
         raise DataError(where, f"{len(found)} lines are too many for one figure", remedy)
     return found
 
 
-def split(table: Table, runs: Array, names: Sequence[str], label: str) -> dict[str, Array]:
-    """The runs by the values that they have of these columns; a value that does not apply is not in the label."""
-    if not names:
-        return {label: runs}
-    name, *rest = names
-    found: dict[str, Array] = {}
-    for value in np.unique(table[name][runs]):
-        if value != value:
-            found |= split(table, runs & np.isnan(table[name]), rest, label)
-        else:
-            told = f"{label}, {'K' if name == 'k' else name} = {shown(value)}"
-            found |= split(table, runs & (table[name] == value), rest, told)
-    return found
-
-
-def scores(given: Sequence[Loaded], drawing: Drawing, note: Note) -> Figure:
-    """Accuracy and NMI against the number of clusters."""
+def scores(given: Sequence[Loaded], drawing: Drawing, note: canvas.Note) -> Figure:
+    """Accuracy and NMI by the number of clusters."""
     (one,) = given
     table = table_of(one)
     if len(distinct(table["k"])) < 2:
@@ -134,8 +114,8 @@ def scores(given: Sequence[Loaded], drawing: Drawing, note: Note) -> Figure:
     return score_panels(one, table, "k", "number of clusters K", drawing)
 
 
-def sweep(given: Sequence[Loaded], drawing: Drawing, note: Note) -> Figure:
-    """Accuracy and NMI against the parameter that was varied; methods without it are level lines."""
+def sweep(given: Sequence[Loaded], drawing: Drawing, note: canvas.Note) -> Figure:
+    """Accuracy and NMI by the parameter that varies; methods without it are horizontal lines."""
     (one,) = given
     table = table_of(one)
     along = swept(table)
@@ -150,25 +130,27 @@ def score_panels(given: Loaded, table: Table, along: str, label: str, drawing: D
     places = np.unique(table[along][placed]).tolist()
     position = dict(zip(places, range(len(places)) if isinstance(places[0], str) else places, strict=True))
     drawn = lines(table, along, given.name)
+    opacity = BAND * min(1, BANDS / len(drawn))
     counts: set[int] = set()
-    figure = new_figure(drawing, 9.4, 3.6)
+    figure = canvas.new_figure(drawing, 9.4, 3.6)
     panels = figure.subplots(1, len(SCORES))
     for axes, (score, title) in zip(panels, SCORES.items(), strict=True):
         for number, (name, runs) in enumerate(drawn.items()):
             xs = np.unique(table[along][runs & placed]).tolist()
             groups = [table[score][runs & (table[along] == x)] for x in xs] or [table[score][runs]]
             counts |= {len(group) for group in groups}
-            opacity = BAND * min(1, BANDS / len(drawn))
             draw_line(axes, number, name, [position[x] for x in xs], groups, opacity)
         axes.set(xlabel=label, ylabel=title)
         scale_parameter(axes, position, along in QUANTITIES)
     many = str(max(counts)) if len(counts) == 1 else f"{min(counts)} to {max(counts)}"
-    legend_beside(figure, panels[-1], "single runs" if counts == {1} else f"mean of {many} runs\nand its 95 % interval")
+    canvas.legend_beside(
+        figure, panels[-1], "single runs" if counts == {1} else f"mean of {many} runs\nand its 95 % interval"
+    )
     return figure
 
 
 def on_axis(table: Table, along: str) -> Array:
-    """Which runs have a place on the axis: in a sweep, those of methods with several values, where they have one."""
+    """The runs with a place on the x axis, as a mask; in a sweep, only those of methods whose parameter varies."""
     placed = np.zeros(len(table[along]), dtype=bool)
     for own in methods(table).values():
         if along == "k" or len(distinct(table[along][own])) > 1:
@@ -176,14 +158,12 @@ def on_axis(table: Table, along: str) -> Array:
     return placed
 
 
-def draw_line(
-    axes: Axes, number: int, label: str, xs: Sequence[float], groups: Sequence[Array], opacity: float
-) -> None:
-    """The means of the groups and their intervals at xs; without any, a level line."""
-    label, style = shorten(label), stroke(number)
+def draw_line(axes: Axes, i: int, label: str, xs: Sequence[float], groups: Sequence[Array], opacity: float) -> None:
+    """The means of the groups and their intervals at xs; a horizontal line if there are no xs."""
+    label, style = canvas.legend_name(label), canvas.stroke(i)
     means = np.array([group.mean() for group in groups])
     halves = np.array([half_interval(group) for group in groups])
-    low, high = np.clip([means - halves, means + halves], 0, 1)  # where scores can be
+    low, high = np.clip([means - halves, means + halves], 0, 1)
     if xs:
         axes.plot(xs, means, label=label, **style)
         axes.fill_between(xs, low, high, color=style["color"], alpha=opacity, linewidth=1 if len(xs) == 1 else 0)
@@ -203,33 +183,33 @@ def scale_parameter(axes: Axes, position: dict[Any, float], logarithmic: bool) -
     places = np.array(list(position.values()), dtype=float)
     positive = places[places > 0]
     if logarithmic and places.min() >= 0 and positive.max() >= 10 * positive.min():
-        log_scale(axes, "x", places)
+        canvas.log_scale(axes, "x", places)
     if len(places) <= MOST_TICKS:
         number = number_format(places)
         axes.set_xticks(places, [value if isinstance(value, str) else number(value) for value in position])
     elif not logarithmic:
-        whole_numbers(axes.xaxis)
+        canvas.whole_numbers(axes.xaxis)
 
 
-def iterations(given: Sequence[Loaded], drawing: Drawing, note: Note) -> Figure:
-    """The share of runs that had settled after so many iterations, by method."""
+def iterations(given: Sequence[Loaded], drawing: Drawing, note: canvas.Note) -> Figure:
+    """The share of runs whose objective has settled, by method and number of iterations."""
     (one,) = given
     table = table_of(one)
     iterated = table["iterations"] > 0
     if not iterated.any():
         raise DataError(one.name, "none of its runs iterated", "run an experiment with a method besides k-means")
-    figure = new_figure(drawing, 6.8, 3.6)
+    figure = canvas.new_figure(drawing, 6.8, 3.6)
     axes = figure.subplots()
     found = {method: own & iterated for method, own in methods(table).items() if (own & iterated).any()}
     for number, (method, own) in enumerate(found.items()):
         settled = np.sort(table["settled"][own])
         shares = 100 * np.arange(1, len(settled) + 1) / len(settled)
         xs, ys = [0, *settled, table["iterations"].max()], [0, *shares, 100]
-        style = {**stroke(number), "markevery": (1 + number, max(len(xs) // 6, 1))}
-        label = f"{shorten(method)} ({np.count_nonzero(table['converged'][own])} of {len(settled)})"
+        style = {**canvas.stroke(number), "markevery": (1 + number, max(len(xs) // 6, 1))}
+        label = f"{canvas.legend_name(method)} ({np.count_nonzero(table['converged'][own])} of {len(settled)})"
         axes.step(xs, ys, where="post", label=label, **style)
     text = "iterations until the objective stays\nwithin 1 % of its last value"
     axes.set(xlabel=text, ylabel="share of runs (%)", xlim=0, ylim=(0, 102))
-    whole_numbers(axes.xaxis)
-    legend_beside(figure, axes, "method (runs that converged)")
+    canvas.whole_numbers(axes.xaxis)
+    canvas.legend_beside(figure, axes, "method (runs that converged)")
     return figure

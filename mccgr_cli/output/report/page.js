@@ -36,7 +36,7 @@
   const className = (i) => (data.class ? data.classes[data.class[i]] : null);
   const isOdd = (i) => Boolean(data.class) && data.clusters[clusterOf[i]].matched !== data.class[i];
 
-  // How many of a cluster are elements from the start, as Python decides it too.
+  // How many samples of a cluster are elements from the start; the same rule as in cluster_sheets.py.
   function ends(c) {
     const [first, last] = data.ends;
     return data.clusters[c].count <= first + last ? [data.clusters[c].count, 0] : [first, last];
@@ -44,7 +44,7 @@
 
   const parsed = new Map();
 
-  // The address of an image: of its element, or out of the data of its cluster, read when first needed.
+  // The address of an image: from its element, or from the data of its cluster, which are parsed when first needed.
   function source(i) {
     if (!data.with_images) return null;
     const c = clusterOf[i];
@@ -69,7 +69,7 @@
 
   function sentence(i) {
     const parts = [data.names[i]];
-    if (data.class) parts.push(`class ${className(i)}${isOdd(i) ? ", not that of the cluster" : ""}`);
+    if (data.class) parts.push(`class ${className(i)}${isOdd(i) ? ", not the class of its cluster" : ""}`);
     if (data.certainty) parts.push(`certainty ${certainty(i)}`);
     return parts.join("; ");
   }
@@ -111,7 +111,7 @@
     return make("li", {}, tile);
   }
 
-  // Between the first and the last: made a screenful at a time, as the reader comes near.
+  // The samples between the first and the last: elements are made as the reader scrolls near.
   class Hidden {
     constructor(button) {
       this.button = button;
@@ -145,7 +145,7 @@
         this.watch.disconnect();
         this.button.hidden = true;
       } else if (this.button.hidden) {
-        // it may be in view still, of which nothing would tell
+        // it may still be in view; then the observer would not report it again
         this.watch.unobserve(this.button.closest("p"));
         this.watch.observe(this.button.closest("p"));
       }
@@ -175,7 +175,7 @@
     if (found) found.classList.add("chosen");
     target.focus({ preventScroll: true });
     const place = target.getBoundingClientRect().top < part.getBoundingClientRect().top + innerHeight * 0.6 ? part : target;
-    // at once: a smooth way past clusters that have not been laid out yet would end elsewhere
+    // not smooth: clusters on the way that have not been laid out yet would change the position
     place.scrollIntoView({ behavior: "instant", block: place === part ? "start" : "center" });
   }
 
@@ -194,7 +194,7 @@
     byId("viewer-title").textContent = data.names[i];
     const c = clusterOf[i];
     const facts = [["Cluster", `${data.clusters[c].number}, ${i - starts[c] + 1} of ${data.clusters[c].count}`]];
-    if (data.class) facts.push(["Class", className(i) + (isOdd(i) ? " (not that of the cluster)" : "")]);
+    if (data.class) facts.push(["Class", className(i) + (isOdd(i) ? " (not the class of its cluster)" : "")]);
     if (data.certainty) facts.push(["Certainty", certainty(i)]);
     byId("viewer-facts").replaceChildren(
       ...facts.map(([name, value]) => make("div", {}, make("dt", { textContent: name }), make("dd", { textContent: value }))),
@@ -264,7 +264,7 @@
       }
     }
 
-    // What samples are coloured by: name and look of every group, and the group of a sample.
+    // Groups for the colours: their names and looks, and the group of a sample.
     groups() {
       if (this.by === "class") return data.classes.map((name, look) => ({ name, look, mostly: null }));
       return data.clusters.map(({ number, look, mostly }) => ({
@@ -303,9 +303,9 @@
         const path = document.createElementNS(SVG, "path");
         path.setAttribute("d", data.markers[look % this.outlines.length]);
         sign.append(path);
-        const told = make("span", { className: "name", textContent: name });
+        const label = make("span", { className: "name", textContent: name });
         const beside = mostly === null ? null : make("small", { textContent: mostly });
-        const button = make("button", { type: "button", "aria-pressed": "true" }, sign, told, beside);
+        const button = make("button", { type: "button", "aria-pressed": "true" }, sign, label, beside);
         button.setAttribute("aria-label", `${this.by} ${name}${mostly === null ? "" : `, mostly ${mostly}`}`);
         button.addEventListener("click", () => {
           if (!this.off.delete(g)) this.off.add(g);
@@ -330,7 +330,7 @@
       const bottom = (box.height + scale * this.high) / 2;
       this.px = Float32Array.from(data.x, (x) => left + scale * x);
       this.py = Float32Array.from(data.y, (y) => bottom - scale * y);
-      // so large that marks can be told apart, so small that they do not hide each other
+      // large enough to distinguish marks, small enough not to hide others
       this.size = Math.min(Math.max(Math.sqrt((box.width * box.height) / count) / 36, 0.34), 0.8);
       this.draw();
     }
@@ -376,9 +376,10 @@
     }
 
     click(event) {
-      const i = this.under(event);
+      // a click has rounded coordinates, which may be nearer to another mark: a mouse opens the sample that is shown
+      const i = event.pointerType !== "touch" && this.at >= 0 ? this.at : this.under(event);
       if (i < 0) return;
-      // a finger cannot hover: its first tap shows, its second opens
+      // a finger cannot hover: the first tap shows a sample, the second opens its cluster
       if (event.pointerType === "touch" && i !== this.at) this.show(i);
       else openCluster(i);
     }
@@ -396,7 +397,7 @@
       }
     }
 
-    // The nearest sample in a direction, where what is off to the side counts as farther.
+    // The nearest sample in a direction; samples to the side count as farther away.
     beside(dx, dy) {
       let best = this.at;
       let least = Infinity;
@@ -476,7 +477,7 @@
     try {
       localStorage.setItem("mccgr-theme", root.dataset.theme);
     } catch {
-      // for this time only, then
+      // no storage: the choice is not remembered
     }
     themed();
   });
@@ -496,7 +497,7 @@
     themed();
   });
 
-  // Links to clusters show which one is meant.
+  // Links to clusters mark the cluster.
   function mark() {
     for (const element of document.querySelectorAll(".cluster.chosen")) element.classList.remove("chosen");
     if (location.hash.startsWith("#cluster-")) byId(location.hash.slice(1))?.classList.add("chosen");

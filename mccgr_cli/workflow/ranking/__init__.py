@@ -16,13 +16,14 @@ from threadpoolctl import threadpool_limits
 
 from mccgr_cli.blocks.in_memory import MemoryBlocks
 from mccgr_cli.blocks.protocol import Array, Matrix
+from mccgr_cli.catalog import RANK_HEADINGS
 from mccgr_cli.core.graph import place
 from mccgr_cli.core.kmeans import kmeans
 from mccgr_cli.core.methods import METHODS
 from mccgr_cli.core.solver import begin, check_solver
 from mccgr_cli.errors import DataError, MccgrError, ParameterError
 from mccgr_cli.files.container import Contents
-from mccgr_cli.settings import RANK_HEADINGS, GraphSettings, Settings
+from mccgr_cli.settings import GraphSettings, Settings
 from mccgr_cli.workflow import factorization
 from mccgr_cli.workflow.ranking import heldout, stability
 from mccgr_cli.workflow.ranking.choice import Recommendation, columns_of_errors, recommend

@@ -1,0 +1,72 @@
+"""Settings of the description of images: defaults, bounds and help texts, as in :mod:`mccgr_cli.settings`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import partial
+
+from mccgr_cli.settings import IMAGES, Bounds, Settings, basic_option, option, whole
+
+DETECTORS = ("dense", "keypoints")
+LARGEST_RADIUS = 10_000
+
+image_option = partial(option, IMAGES)
+
+
+@dataclass(frozen=True)
+class Description:
+    """How an image is described. Visual words stand for descriptors that were made in one of these ways."""
+
+    detector: str = image_option(
+        "dense",
+        "dense: describe patches on a regular grid. keypoints: describe the keypoints that OpenCV's SIFT finds.",
+        values=DETECTORS,
+    )
+    step: int = image_option(
+        10, "Distance between two points of the grid.", values=whole(1, 1_000_000), metavar="PIXELS"
+    )
+    radii: tuple[int, ...] = image_option(
+        (4, 8, 12, 16),
+        "Radii of the patches at every point of the grid: from the centre to the side.",
+        values=whole(2, LARGEST_RADIUS),
+        metavar="PIXELS,...",
+    )
+    min_contrast: float = image_option(
+        1.0,
+        "Skip patches with less contrast. 1 means that brightness changes by one grey level (of 256) per pixel.",
+        values=Bounds(0, 255),
+    )
+    max_size: int = image_option(
+        500,
+        "Scale larger images down until their longer side has this length. 0: never scale.",
+        values=whole(0, 1_000_000),
+        metavar="PIXELS",
+    )
+    root_sift: bool = image_option(False, "Compare descriptors by the square roots of their values (RootSIFT).")
+    soft: bool = image_option(
+        False, "Divide each descriptor among the nearest words. Helps if images have few descriptors."
+    )
+
+
+@dataclass(frozen=True)
+class Learning:
+    """How visual words are learnt."""
+
+    words: tuple[int, ...] = basic_option(
+        (300,),
+        "Number of visual words. Several numbers give several files: X.h5 becomes X.300.h5 and X.1000.h5.",
+        values=whole(1, 1_000_000),
+        metavar="N,...",
+    )
+    sample: int = image_option(
+        200_000,
+        "Number of descriptors to learn the words from. All images contribute equally.",
+        values=whole(1, 10**9),
+    )
+    descriptors_per_image: int | None = image_option(
+        None,
+        "Maximum number of these descriptors from one image.",
+        values=whole(1, 10**9),
+        default_text="no limit",
+    )
+    seed: int = field(default=0, metadata=Settings.__dataclass_fields__["seed"].metadata)

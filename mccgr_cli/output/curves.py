@@ -1,0 +1,126 @@
+"""What a chart shows: its lines, their names and styles, its axes. Figures and the page draw the same charts.
+
+``plots.curves`` draws them with matplotlib, ``report.charts`` as SVG.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import zip_longest
+
+import numpy as np
+
+from mccgr_cli.blocks.protocol import Array
+from mccgr_cli.catalog import SILENCED
+from mccgr_cli.core.metrics import Scores
+from mccgr_cli.output.text import plural
+
+# Okabe and Ito's colours, which colour-blind readers can distinguish; grey replaces their yellow, which is too pale.
+# 8 colours and 9 markers: the first 72 pairs differ. page.css has the same 8, adjusted to a light and a dark page.
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#999999")
+MARKERS = {  # matplotlib's sign, and the outline within 12 x 12 that the page draws
+    "o": "M6 1.5a4.5 4.5 0 1 0 0 9a4.5 4.5 0 1 0 0-9z",
+    "s": "M2 2h8v8h-8z",
+    "^": "M6 1.2l5 9h-10z",
+    "D": "M6 .6l5.4 5.4l-5.4 5.4l-5.4-5.4z",
+    "v": "M6 10.8l5-9h-10z",
+    "P": "M4.2 1h3.6v3.2h3.2v3.6h-3.2v3.2h-3.6v-3.2h-3.2v-3.6h3.2z",
+    "X": "M3.2.8l2.8 2.8l2.8-2.8l2.4 2.4l-2.8 2.8l2.8 2.8l-2.4 2.4l-2.8-2.8l-2.8 2.8l-2.4-2.4l2.8-2.8l-2.8-2.8z",
+    "<": "M1.2 6l9-5v10z",
+    ">": "M10.8 6l-9-5v10z",
+}
+FEW_ITERATIONS = 20
+
+
+def cluster_looks(scores: Scores) -> dict[int, int]:
+    """For each cluster the number that decides on its colour and marker: the number of its class if it is matched."""
+    place = {name: i for i, name in enumerate(scores.classes)}
+    matches = zip_longest(scores.clusters, scores.matches)
+    return {cluster: place.get(name, i) for i, (cluster, name) in enumerate(matches)}
+
+
+@dataclass(frozen=True)
+class Line:
+    name: str
+    values: Array  # values that are not finite leave a gap
+    style: int  # decides on colour, marker and dashes
+
+
+@dataclass(frozen=True)
+class Chart:
+    title: str
+    summary: str  # for readers who cannot see it
+    lines: tuple[Line, ...]
+    labels: tuple[str, str]  # of the x and the y axis
+    first: int = 0  # x of the first value; each following value is 1 further
+    log_x: bool = False  # linear from 0 to 1, logarithmic from 1 on
+    log_y: bool = False
+    span: tuple[float, float] | None = None  # the least part of the y axis to show
+
+
+def convergence(history: Mapping[str, Array]) -> list[Chart]:
+    """The objective and its terms after every iteration, and the bandwidth of methods that have one."""
+    objective, sigma = history["objective"], history["sigma"]
+    lines = [Line("objective", objective, 0)]
+    if np.nan_to_num(history["graph"]).any():
+        lines += [Line("data term", history["data"], 1), Line("graph term", history["graph"], 2)]
+    charts = [over_iterations("Objective", "objective", lines)]
+    if np.isfinite(sigma).any():
+        charts.append(over_iterations("Bandwidth", "bandwidth σ", [Line("bandwidth", sigma, 3)]))
+    return charts
+
+
+def several_runs(objectives: Mapping[str, Array]) -> Chart:
+    """The objectives of several runs by their names; divided by their last values if these are positive."""
+    label = "objective"
+    if min(values[-1] for values in objectives.values()) > 0:
+        objectives = {name: values / values[-1] for name, values in objectives.items()}
+        label = "objective / its last value"
+    return over_iterations("Objective", label, [Line(*run, i) for i, run in enumerate(objectives.items())])
+
+
+def over_iterations(title: str, label: str, lines: list[Line]) -> Chart:
+    """The y axis is logarithmic if the first line is positive and the values differ by more than a factor of ten.
+
+    The x axis is logarithmic if there are many iterations, because most happens in the first ones.
+    """
+    leading = lines[0].values[np.isfinite(lines[0].values)]
+    values = np.concatenate([line.values for line in lines])
+    positive = values[(values > 0) & np.isfinite(values)]
+    log_y = len(leading) > 0 and leading.min() > 0 and positive.max() / 10 > positive.min()
+    count = max(len(line.values) for line in lines)
+    ends = f" from {leading[0]:.6g} to {leading[-1]:.6g}" if len(leading) else " through no finite values"
+    summary = f"Line chart of {plural(count - 1, 'iteration')}; the {lines[0].name} goes{ends}."
+    return Chart(title, summary, tuple(lines), ("iteration", label), 0, count > FEW_ITERATIONS, bool(log_y))
+
+
+@dataclass(frozen=True)
+class FeatureWeights:
+    """The weights rho of the features, the heaviest first."""
+
+    order: Array  # (d,) features
+    values: Array  # (d,) their weights
+    silenced: int  # features at the end of the order whose weights are below SILENCED
+
+    @property
+    def all_equal(self) -> bool:
+        return bool(self.values[0] == self.values[-1])
+
+    def chart(self) -> Chart:
+        kept = len(self.values) - self.silenced
+        is_kept = np.arange(len(self.values)) < kept
+        lines = [Line(f"{kept} others", np.where(is_kept, self.values, np.nan), 0)]
+        if self.silenced:
+            name = f"{self.silenced} silenced (weight < {SILENCED:g})"
+            lines.append(Line(name, np.where(is_kept, np.nan, self.values), 1))
+        ends = f"from {self.values[0]:.3g} down to {self.values[-1]:.3g}"
+        summary = f"The weights of {plural(len(self.values), 'feature')} {ends}; {self.silenced} are silenced."
+        span = 0.0, max(1.0, float(self.values[0]))
+        labels = "features, the heaviest first", "weight ρ"
+        return Chart("Weights of the features", summary, tuple(lines), labels, 1, span=span)
+
+
+def feature_weights(rho: Array) -> FeatureWeights:
+    order = np.argsort(-rho, kind="stable")
+    return FeatureWeights(order, rho[order], int(np.count_nonzero(rho < SILENCED)))

@@ -1,0 +1,68 @@
+"""What a file says about how it was made."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+Pairs = list[tuple[str, str]]
+
+
+@dataclass(frozen=True)
+class Command:
+    """A command that led to a file."""
+
+    time: str
+    command: str
+    inputs: Pairs  # names and checksums
+    parameters: Pairs
+    versions: Pairs
+
+
+def commands(provenance: Any) -> Iterator[Command]:
+    """In the order in which they were run."""
+    inputs = inputs_of(provenance)
+    for one in inputs:
+        yield from commands(one.get("provenance"))
+    if isinstance(provenance, dict) and "command_line" in provenance:
+        yield Command(
+            str(provenance.get("time", "")),
+            str(provenance["command_line"]),
+            [(str(one.get("name")), str(one.get("sha256"))) for one in inputs],
+            pairs(provenance.get("parameters")),
+            pairs(provenance.get("versions")),
+        )
+
+
+def first_input(provenance: Any) -> str | None:
+    """The name of the first input that the history goes back to."""
+    for one in inputs_of(provenance):
+        name = first_input(one.get("provenance")) or one.get("name")
+        if name:
+            return str(name)
+    return None
+
+
+def checksums(provenance: Any) -> Iterator[str]:
+    """The checksums of all files that led to a file."""
+    for one in inputs_of(provenance):
+        yield str(one.get("sha256"))
+        yield from checksums(one.get("provenance"))
+
+
+def inputs_of(provenance: Any) -> list[dict[str, Any]]:
+    inputs = provenance.get("inputs") if isinstance(provenance, dict) else None
+    return [one for one in inputs if isinstance(one, dict)] if isinstance(inputs, list) else []
+
+
+def pairs(values: Any) -> Pairs:
+    if not isinstance(values, dict):
+        return []
+    return [(str(name), in_words(value)) for name, value in sorted(values.items()) if value is not None]
+
+
+def in_words(value: Any) -> str:
+    if isinstance(value, float):
+        return f"{value:g}"
+    return ", ".join(map(in_words, value)) if isinstance(value, list) else str(value)

@@ -1,0 +1,171 @@
+"""What the page shows of a clustering: its clusters, and which samples are typical of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import zip_longest
+
+import numpy as np
+from scipy.spatial.distance import cdist
+
+from mccgr_cli.blocks.protocol import Array, chunks
+from mccgr_cli.core.metrics import Scores, evaluate
+from mccgr_cli.files.container import Contents
+from mccgr_cli.files.readers import Loaded
+from mccgr_cli.output.curves import cluster_looks
+from mccgr_cli.output.text import name_of, shorten
+
+FIRST, LAST = 24, 6  # samples of a cluster that are seen at once: the most typical and the least certain
+LONGEST_NAME = 300
+ROWS = 4096  # samples that are compared with all cluster means at a time
+
+
+@dataclass(frozen=True)
+class Cluster:
+    number: int  # as in the file
+    members: Array  # all of its samples, the most typical first
+    shown: Array  # the samples on the page, in the same order
+    look: int  # decides on its colour and marker; the number of the matched class if there is one
+    matched: str | None  # class
+    classes: list[tuple[str, int]]  # of its samples, with their counts, the most frequent first
+
+    @property
+    def size(self) -> int:
+        return len(self.members)
+
+    @property
+    def mostly(self) -> str | None:
+        """The most frequent class of its samples; the matched class if no other is more frequent."""
+        most_frequent = [name for name, count in self.classes if count == self.classes[0][1]]
+        return self.matched if self.matched in most_frequent else next(iter(most_frequent), None)
+
+
+@dataclass(frozen=True)
+class Findings:
+    given: Loaded
+    clusters: list[Cluster]
+    truth: list[str] | None  # the class of every sample
+    scores: Scores | None
+    certainty: Array | None  # (n,) finite, at most 1
+
+    @property
+    def contents(self) -> Contents:
+        return self.given.contents
+
+    @property
+    def samples(self) -> int:
+        return len(self.contents["assignments"])
+
+    @cached_property
+    def coefficients(self) -> tuple[Array, int]:
+        """W divided by a power of two, so that squares and sums are finite; and the exponent of that power."""
+        return below_one(self.contents["W"])
+
+    def mean(self, cluster: Cluster) -> Array:
+        """The mean row of ``coefficients`` of a cluster."""
+        return np.asarray(self.coefficients[0][cluster.members].mean(axis=0))
+
+    @cached_property
+    def order(self) -> Array:
+        """The samples on the page: cluster after cluster, the most typical first."""
+        return np.concatenate([cluster.shown for cluster in self.clusters])
+
+    def name(self, sample: int) -> str:
+        return name_of(self.contents, "sample", sample, LONGEST_NAME)
+
+    def feature(self, number: int) -> str:
+        return name_of(self.contents, "feature", number, LONGEST_NAME)
+
+
+def find(given: Loaded, truth: list[str] | None, most: int) -> Findings:
+    """Decide what the page shows of a file.
+
+    Parameters
+    ----------
+    truth : the class of every sample
+    most : about how many samples to show; each cluster gets its share, and its most and least typical samples are shown
+    """
+    contents = given.contents
+    assignments = contents["assignments"]
+    truth = shortened(truth) if truth is not None else None
+    scores = evaluate(truth, assignments) if truth is not None else None
+    classes = classes_by_cluster(scores) if scores is not None else {}
+    certainty, distance = None, np.zeros(len(assignments))
+    if "W" in contents:
+        W, _ = below_one(contents["W"])
+        certainty, distance = typicality(W, assignments, contents.attributes.get("cluster_assign"))
+    clusters = []
+    for place, number in enumerate(np.unique(assignments).tolist()):
+        members = np.flatnonzero(assignments == number)
+        keys = (members, distance[members], *([] if certainty is None else [-certainty[members]]))
+        members = members[np.lexsort(keys)]
+        shown = spread(members, max(len(members) * most // len(assignments), FIRST + LAST))
+        clusters.append(Cluster(number, members, shown, *classes.get(number, (place, None, []))))
+    return Findings(given, clusters, truth, scores, certainty)
+
+
+def classes_by_cluster(scores: Scores) -> dict[int, tuple[int, str | None, list[tuple[str, int]]]]:
+    """For each cluster its look, the class that it is matched with, and the classes of its samples."""
+    looks, found = cluster_looks(scores), {}
+    for number, matched, column in zip_longest(scores.clusters, scores.matches, scores.confusion.T.tolist()):
+        counts = [(name, count) for name, count in zip(scores.classes, column, strict=True) if count]
+        found[number] = looks[number], matched, sorted(counts, key=lambda pair: -pair[1])
+    return found
+
+
+def below_one(values: Array) -> tuple[Array, int]:
+    """Values in double precision, divided by a power of two, which changes no digit; and the exponent of that power."""
+    exponent = int(np.frexp(values.max(initial=0).astype(np.float64))[1])
+    return np.ldexp(values.astype(np.float64), -exponent), exponent
+
+
+def shortened(classes: Sequence[str]) -> list[str]:
+    """Short names of classes; different classes keep different names."""
+    known: dict[str, str] = {}
+    taken: set[str] = set()
+    for name in dict.fromkeys(classes):
+        short = shorten(name, LONGEST_NAME)
+        known[name] = f"{short} ({len(known)})" if short in taken else short
+        taken.add(short)
+    return [known[name] for name in classes]
+
+
+def typicality(W: Array, assignments: Array, assign: object = None) -> tuple[Array | None, Array]:
+    """How certain it is that a sample belongs to its cluster (n,), and its distance from the mean of the cluster (n,).
+
+    The certainty is (b - a) / max(a, b): a is the distance of a row of W from the mean of its own cluster, b the
+    distance from the nearest other mean. This is the simplified silhouette (Vendramin, Campello and Hruschka 2010):
+    1 at its own mean, 0 between two means, below 0 nearer to another mean. Where clusters are the largest
+    coefficients, the certainty is (a - b) / a with a the largest coefficient and b the next. None with one cluster.
+    """
+    numbers, place = np.unique(assignments, return_inverse=True)
+    sizes = np.bincount(place)
+    means = np.stack([np.bincount(place, column) for column in W.T], axis=1) / sizes[:, None]
+    own, other = np.empty(len(W)), np.full(len(W), np.inf)
+    for rows in chunks(len(W), ROWS):
+        far = cdist(W[rows], means)
+        index = np.arange(len(far)), place[rows]
+        own[rows] = far[index]
+        far[index] = np.inf
+        other[rows] = far.min(axis=1)
+    if assign == "max" and W.shape[1] > 1 and (W.argmax(axis=1) == assignments).all():
+        next_largest, largest = np.partition(W, -2, axis=1)[:, -2:].T
+        return ratio(largest - next_largest, largest), own
+    if len(numbers) == 1:
+        return None, own
+    return ratio(other - own, np.maximum(own, other)), own
+
+
+def ratio(part: Array, whole: Array) -> Array:
+    """0 where both are 0."""
+    return np.divide(part, whole, out=np.zeros(len(part)), where=whole > 0)
+
+
+def spread(members: Array, quota: int) -> Array:
+    """At most ``quota`` members: the first, the last, and some at equal steps between them."""
+    if len(members) <= quota:
+        return members
+    between = np.linspace(FIRST, len(members) - LAST - 1, quota - FIRST - LAST).round().astype(int)
+    return members[np.r_[:FIRST, between, len(members) - LAST : len(members)]]

@@ -1,0 +1,78 @@
+"""The sections on the factorization: convergence, feature weights, and the neighbour graph."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from mccgr_cli.catalog import HISTORY, SILENCED
+from mccgr_cli.output.curves import convergence, feature_weights
+from mccgr_cli.output.report.charts import draw
+from mccgr_cli.output.report.cluster_sheets import largest_shares
+from mccgr_cli.output.report.clusters import Findings
+from mccgr_cli.output.report.distinctive import Profiles
+from mccgr_cli.output.report.scores import TOP_CLUSTERS
+from mccgr_cli.output.text import plural
+
+MOST_NAMES = 12  # features that are named at once
+MOST_SILENCED = 2000  # silenced features that are named at all
+COMPONENT_FEATURES = 8
+TERMS = {"objective": "Objective", "data": "Data term", "graph": "Graph term", "sigma": "Bandwidth σ"}
+VISUAL_WORD = re.compile(r"word [0-9]+ \([0-9a-f]{8}\)")  # as mccgr extract names them
+
+
+def convergence_section(findings: Findings) -> dict[str, Any]:
+    contents = findings.contents
+    history = {name: contents[f"history/{name}"] for name in HISTORY}
+    last = {name: float(values[-1]) for name, values in history.items()}
+    count, converged = len(history["objective"]) - 1, contents.attributes.get("converged")
+    ended = None
+    if isinstance(converged, (bool, int)):
+        ended = "yes" if converged else f"no, stopped after {plural(count, 'iteration')}"
+    facts = [
+        ("Converged", ended),
+        ("Iterations", f"{count:,}"),
+        ("Time", f"{last['seconds']:,.2f} s" if np.isfinite(last["seconds"]) else None),
+        *((name, f"{last[term]:.6g}") for term, name in TERMS.items() if np.isfinite(last[term])),
+    ]
+    return {"facts": facts, "charts": [draw(chart) for chart in convergence(history)]}
+
+
+def features_section(findings: Findings, profiles: Profiles) -> dict[str, Any]:
+    """Lists of silenced features begin with the lightest. There is no drawing if all weights are equal."""
+    weights = feature_weights(findings.contents["rho"])
+    pairs = zip(weights.order.tolist(), weights.values.tolist(), strict=True)
+    listed = [(j, f"{weight:.2f}" if weight >= SILENCED else f"{weight:.1e}") for j, weight in pairs]
+    lightest = listed[len(listed) - weights.silenced :][::-1]
+    return {
+        "weights": weights,
+        "threshold": f"{SILENCED:g}",
+        "drawing": None if weights.all_equal else draw(weights.chart()),
+        "heaviest": listed[:MOST_NAMES],
+        "lightest": lightest[:MOST_NAMES],
+        "all_silenced": [j for j, _ in lightest[:MOST_SILENCED]] if len(lightest) > MOST_NAMES else [],
+        "are_visual_words": VISUAL_WORD.fullmatch(findings.feature(0)) is not None,
+        "components": list(components(findings, profiles)),
+    }
+
+
+def components(findings: Findings, profiles: Profiles) -> Iterator[dict[str, Any]]:
+    """For each row of H: its share, the clusters with the largest shares of it, and its distinctive features."""
+    W, _ = findings.coefficients
+    overall = profiles.shares(W.mean(axis=0))
+    by_cluster = np.stack([profiles.shares(findings.mean(cluster)) for cluster in findings.clusters])
+    for r, unit in enumerate(np.eye(W.shape[1])):
+        largest = largest_shares(by_cluster[:, r], TOP_CLUSTERS)
+        clusters = [(findings.clusters[c].number, share) for c, share in largest]
+        features = [feature.number for feature in profiles.distinctive(unit, COMPONENT_FEATURES)]
+        yield {"share": float(overall[r]), "clusters": clusters, "features": features}
+
+
+def graph_section(findings: Findings) -> dict[str, Any] | None:
+    """Counts of edges, of samples without neighbours, and of connected components (an isolated sample is one)."""
+    names = ("edges", "isolated", "components")
+    counts = {name: findings.contents.attributes.get(f"graph_{name}") for name in names}
+    return counts if all(isinstance(count, int) for count in counts.values()) else None
