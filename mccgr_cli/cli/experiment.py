@@ -105,7 +105,7 @@ def command(**given: Any) -> None:
     matrix = job.load(given["source"], ("matrix",))
     if "labels" not in matrix.contents:
         raise DataError(matrix.name, "no labels to draw classes by", "name them with --label-key")
-    X, labels = matrix.contents["X"], matrix.contents["labels"]
+    X, labels = matrix.contents["X"].load(), matrix.contents["labels"]
     experiment.check(plan, X, labels)
     trials = plan.trials()
     journal = Journal(beside(job.paths[0]), identity(given, matrix), given["overwrite"])

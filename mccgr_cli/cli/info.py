@@ -38,7 +38,7 @@ def command(source: str, transpose: bool, label_key: str | None, style: str) -> 
     from mccgr_cli.files.readers import load
 
     kinds = tuple(SCHEMA)
-    loaded = load(source, kinds=kinds, transpose=transpose, label_key=label_key, stays=lambda size: True)
+    loaded = load(source, kinds=kinds, transpose=transpose, label_key=label_key)
     contents = loaded.contents
     facts = {
         "file": loaded.name,
@@ -60,7 +60,7 @@ def health(contents: Contents) -> dict[str, Any]:
 
     facts: dict[str, Any] = {}
     if "X" in contents:
-        samples, features, largest = filled(contents["X"])
+        samples, features, largest = filled(contents["X"].stream())
         facts["share of zeros"] = round(1 - float(samples.sum()) / (len(samples) * len(features)), 4)
         facts["empty samples"] = int(np.count_nonzero(samples == 0))
         facts["empty features"] = int(np.count_nonzero(features == 0))

@@ -12,11 +12,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-import numpy as np
 
 from mccgr_cli.blocks.from_file import blocks_of
 from mccgr_cli.blocks.in_memory import size_of
-from mccgr_cli.blocks.protocol import BlockSource, Matrix, Size
+from mccgr_cli.blocks.protocol import BlockSource, Matrix
 from mccgr_cli.cli import options, stand
 from mccgr_cli.cli.progress import Reporter
 from mccgr_cli.cli.retyping import BEFORE_WRITING, COMMAND_LINE
@@ -24,14 +23,14 @@ from mccgr_cli.cli.tables import shape_of
 from mccgr_cli.errors import OutputError, ParameterError
 from mccgr_cli.files.atomic_write import Claim, check_destination, check_space, write_files, write_stream, writing
 from mccgr_cli.files.container import Contents, encode
-from mccgr_cli.files.lazy_matrix import Stays, StoredMatrix
+from mccgr_cli.files.lazy_matrix import StoredMatrix
 from mccgr_cli.files.provenance import Input, record
 from mccgr_cli.files.readers import FORMATS, HDF5_SUFFIXES, Loaded, accessing, load, split_inner
 from mccgr_cli.settings import GraphSettings, Settings
 from mccgr_cli.system.memory import available, in_words, require_least
 from mccgr_cli.system.processes import Crew, Workers
 from mccgr_cli.system.signals import postponed_interrupts
-from mccgr_cli.workflow.placement import USABLE, Room
+from mccgr_cli.workflow.placement import USABLE, Room, place
 
 if TYPE_CHECKING:
     from mccgr_cli.distributed.connection import Cluster
@@ -98,10 +97,10 @@ class Job:
         for path, size in zip(() if self.to_stdout else self.paths, sizes, strict=False):
             check_space(path, size)
 
-    def load(self, source: str, kinds: Sequence[str], stays: Stays | None = None) -> Loaded:
-        """An input, remembered for the provenance of the output. A matrix that ``stays`` in its file is not read."""
+    def load(self, source: str, kinds: Sequence[str]) -> Loaded:
+        """An input, remembered for the provenance of the output."""
         about_matrix = [name for name in ("transpose", "label_key") if "matrix" in kinds and name in self.given]
-        loaded = load(source, kinds=kinds, stays=stays, **{name: self.given[name] for name in about_matrix})
+        loaded = load(source, kinds=kinds, **{name: self.given[name] for name in about_matrix})
         main = next((name for name in ("X", "W", "A", "assignments") if name in loaded.contents), None)
         self.reporter.detail(f"read {loaded.name}: {main} {shape_of(loaded.contents[main])}" if main else loaded.name)
         if source != "-":
@@ -112,29 +111,19 @@ class Job:
     @contextmanager
     def samples(self, settings: Settings | None, graph: GraphSettings | None) -> Iterator[tuple[Loaded, BlockSource]]:
         """The matrix that is factorized, or whose graph is built, or both, wherever it fits; and what comes with it."""
-        from mccgr_cli.workflow import stages
-
         with self.cluster() as cluster:  # before anything is read, which may take long
-            room, dtype = self.room(settings, graph), self.given["dtype"]
-
-            def stays(size: Size) -> bool:
-                room.check_rest(size if dtype is None else replace(size, itemsize=np.dtype(dtype).itemsize))
-                converted = dtype is not None and np.dtype(dtype).itemsize != size.itemsize  # some rows at a time
-                return cluster is not None or converted or room.stays(size)
-
-            loaded = self.load(self.given["source"], ("matrix",), stays)
-            X = stages.prepare(loaded, self.given["normalize"], dtype)
+            room = self.room(settings, graph)
+            loaded = self.load(self.given["source"], ("matrix",))
+            X = place(loaded, room, self.given["normalize"], self.given["dtype"], keep_in_file=cluster is not None)
             if cluster is not None:
                 from mccgr_cli.distributed.blocks import ClusterBlocks
 
                 yield loaded, ClusterBlocks(X, cluster)
                 return
-            if isinstance(X, StoredMatrix) and not room.stays(X.size):
-                X = X.load()
             self.note_stay(X)
             in_file = isinstance(X, StoredMatrix)
             size = X.size if isinstance(X, StoredMatrix) else size_of(X)
-            if not in_file and room.stays(size):
+            if not in_file and room.is_exceeded_by(size):
                 room.check_whole(size, loaded.name)
                 what = "all of it is in memory, as only HDF5 by rows is read some at a time"
                 self.reporter.note(f"{loaded.name}: {what}")

@@ -29,11 +29,14 @@ def command(**given: Any) -> None:
     """
     from mccgr_cli.cli.job import Job
     from mccgr_cli.workflow import stages
+    from mccgr_cli.workflow.placement import place
 
     job = Job(given, "coefficients")
     factors = job.load(given["factors"], ("factors", "clusters"))
-    matrix = job.load(given["source"], ("matrix",), job.room(None, None).stays)
-    job.note_stay(matrix.contents["X"])
-    contents = stages.transform_matrix(factors, matrix)
+    room = job.room(None, None)
+    matrix = job.load(given["source"], ("matrix",))
+    X = place(matrix, room, stages.learnt_with(factors)[1])
+    job.note_stay(X)
+    contents = stages.transform_matrix(factors, matrix, X)
     job.reporter.note(f"coefficients: {contents['W'].shape[0]} samples on {contents['W'].shape[1]} components")
     job.write(contents)

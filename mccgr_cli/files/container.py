@@ -18,7 +18,9 @@ from scipy import sparse
 
 from mccgr_cli.blocks.protocol import Array
 from mccgr_cli.errors import DataError
-from mccgr_cli.files.lazy_matrix import Stays, as_float, check_dtype, read_matrix, resolve, values_of
+from mccgr_cli.files.hdf5 import check_dtype, read_matrix, resolve, values_of
+from mccgr_cli.files.lazy_matrix import find_matrix
+from mccgr_cli.files.values import as_float
 from mccgr_cli.settings import HISTORY, SCORES
 
 FORMAT = "mccgr"
@@ -162,8 +164,8 @@ def is_container(file: h5py.File) -> bool:
     return bool(file.attrs.get("format") == FORMAT)
 
 
-def read(file: h5py.File, where: str, stays: Stays | None = None) -> Contents:
-    """Read a whole file of ours, but for an X that ``stays`` in it, and check it against the schema of its kind."""
+def read(file: h5py.File, where: str) -> Contents:
+    """Read a file of mccgr and check it against the schema of its kind. X stays in the file until it is loaded."""
     kind, version = file.attrs.get("kind"), file.attrs.get("version")
     if not isinstance(version, (int, np.integer)) or version < 1:
         raise DataError(where, f"its format version is {version!r}, not a number", "the file is damaged")
@@ -175,7 +177,7 @@ def read(file: h5py.File, where: str, stays: Stays | None = None) -> Contents:
     for name, spec in SCHEMA[kind].items():
         node = resolve(file, name, where)
         if node is not None:
-            datasets[name] = _read_field(node, name, spec, where, stays)
+            datasets[name] = _read_field(node, name, spec, where)
         elif spec.required:
             raise DataError(where, f"a {kind} file without /{name}", "make it again")
     _check_lengths(kind, datasets, where)
@@ -217,9 +219,9 @@ def read_text(node: h5py.Dataset, name: str, where: str) -> list[str]:
     return [str(text) for text in values_of(node, where)]
 
 
-def _read_field(node: h5py.Dataset | h5py.Group, name: str, spec: Field, where: str, stays: Stays | None = None) -> Any:
+def _read_field(node: h5py.Dataset | h5py.Group, name: str, spec: Field, where: str) -> Any:
     if spec.type == "matrix" and spec.within is None:
-        return read_matrix(node, name, where, stays)
+        return find_matrix(node, name, where)
     if spec.type == "matrix":
         matrix = as_float(read_matrix(node, name, where))
         _check_bounds(matrix.data if sparse.issparse(matrix) else matrix, spec.within or NON_NEGATIVE, name, where)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from mccgr_cli.blocks.protocol import Size
+from mccgr_cli.blocks.protocol import Matrix, Size
 from mccgr_cli.errors import MccgrError
+from mccgr_cli.files.lazy_matrix import LazyMatrix, StoredMatrix
+from mccgr_cli.files.readers import Loaded
 from mccgr_cli.settings import GraphSettings, Settings
 from mccgr_cli.system.memory import in_words
 
@@ -16,6 +18,36 @@ EDGE_BYTES = 50.0  # for each neighbour of each sample, while the graph is put t
 PLACES = 3.5  # copies in single precision of the samples on their axes while neighbours are sought
 
 OWN = 4.5e8  # of the process itself: libraries, and the blocks that they work on (python -m benchmarks.estimates)
+
+
+def place(
+    matrix: Loaded, room: Room, how: str, dtype: str | None = None, keep_in_file: bool = False
+) -> Matrix | StoredMatrix:
+    """Decide whether X is loaded or stays in its file.
+
+    Parameters
+    ----------
+    matrix
+        A matrix file. Its contents lose their X, so that there is only one copy.
+    room
+        The memory for X and everything beside it.
+    how, dtype
+        Normalization of the rows, and precision (None: that of the file).
+    keep_in_file
+        Leave X in its file even if it fits, as workers of a cluster will read it.
+
+    Returns
+    -------
+    Matrix or StoredMatrix
+        What :func:`mccgr_cli.blocks.from_file.blocks_of` makes blocks of; its values are checked.
+
+    Raises
+    ------
+    MccgrError
+        There is too little memory. This is found before X is read, if it is read from HDF5.
+    """
+    X: LazyMatrix = matrix.contents.datasets.pop("X").prepared_as(how, dtype)
+    return X.stream() if room.is_exceeded_by(X.size) or keep_in_file else X.load()
 
 
 @dataclass(frozen=True)
@@ -60,8 +92,8 @@ class Room:
         """What the run will take in all, beside what any run does."""
         return self.needed(size) + (0.0 if in_file else size.bytes * self.copies())
 
-    def stays(self, size: Size) -> bool:
-        """Whether X is to be left in its file, as it does not fit into memory with the rest."""
+    def is_exceeded_by(self, size: Size) -> bool:
+        """Whether X in memory and the rest take more than there is; an error if the rest alone does."""
         self.check_rest(size)
         return self.taken(size, in_file=False) > self.limit
 
@@ -78,8 +110,8 @@ class Room:
             raise MccgrError(self.have, f"too little even without X: {what}", self.remedy(size))
 
     def check_whole(self, size: Size, where: str) -> None:
-        """An error if X is in memory, as it cannot stay in its file, and the rest does not fit beside it."""
-        if not self.given and self.stays(size):
+        """An error if X must be in memory and the rest does not fit beside it, unless the user gave the limit."""
+        if not self.given and self.is_exceeded_by(size):
             what = f"takes {in_words(size.bytes)} and the rest {in_words(self.needed(size))}, which does not fit"
             rows = "store it as HDF5 by rows, which can stay in its file"
             raise MccgrError(self.have, f"{where} {what}", f"{rows}; or {self.remedy(size)}")

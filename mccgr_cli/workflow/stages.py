@@ -15,7 +15,7 @@ from scipy import sparse
 from mccgr_cli.blocks.from_file import blocks_of
 from mccgr_cli.blocks.in_memory import as_source
 from mccgr_cli.blocks.protocol import Array, BlockSource, Matrix
-from mccgr_cli.blocks.rows import Transformed, normalize
+from mccgr_cli.blocks.rows import Transformed
 from mccgr_cli.core import kmeans as clustering
 from mccgr_cli.core.graph import GraphHealth, build_graph, explained, parts
 from mccgr_cli.core.methods import METHODS
@@ -25,7 +25,6 @@ from mccgr_cli.errors import DataError, ParameterError, one_line
 from mccgr_cli.files.container import FACTORS, Contents
 from mccgr_cli.files.lazy_matrix import StoredMatrix
 from mccgr_cli.files.readers import Loaded
-from mccgr_cli.files.readers.checks import check_scale
 from mccgr_cli.settings import HISTORY, NORMALIZATIONS, Description, GraphSettings, Learning, Settings
 
 Graph: TypeAlias = "sparse.csr_array[Any]"  # an adjacency (n, n)
@@ -40,15 +39,8 @@ if TYPE_CHECKING:  # what reads images is loaded only where there are images
 
 
 def prepare(matrix: Loaded, how: str, dtype: str | None = None) -> Matrix:
-    """X in the precision asked for, its rows normalized, or what stays in its file. The contents give their X away."""
-    X: Matrix = matrix.contents.datasets.pop("X")
-    if isinstance(X, StoredMatrix):
-        check_scale(X.largest, np.dtype(dtype or X.dtype), matrix.name)
-        return X.prepared_as(how, dtype)
-    if dtype is not None and X.dtype != dtype:
-        check_scale(float(X.max()), np.dtype(dtype), matrix.name)
-        X = X.astype(dtype)
-    return normalize(X, how)
+    """Load X in this precision with normalized rows. The contents lose their X, so that there is only one copy."""
+    return matrix.contents.datasets.pop("X").prepared_as(how, dtype).load()
 
 
 def words_contents(
@@ -261,16 +253,21 @@ def check_clusters(k: int, assign: str, samples: int) -> None:
         raise ParameterError("--k", f"{k} clusters for {samples} samples", "give fewer")
 
 
-def transform_matrix(factors: Loaded, matrix: Loaded) -> Contents:
-    """New samples on the basis of a factors file, normalized as the samples were that it was learnt from."""
+def learnt_with(factors: Loaded) -> tuple[str, str]:
+    """The method that a basis was learnt by, and how the rows were normalized."""
     require(factors, "H", "rho")
-    learnt = factors.contents
-    method, how = learnt.attributes.get("method", "l2"), learnt.attributes.get("normalize", "none")
+    attributes = factors.contents.attributes
+    method, how = attributes.get("method", "l2"), attributes.get("normalize", "none")
     if method not in METHODS or how not in NORMALIZATIONS:
         what = f"learnt by method {method!r} on rows normalized by {how!r}, of which this mccgr knows nothing"
         raise DataError(factors.name, what, "update mccgr, or make the file again")
-    names = matrix.contents.names()
-    X = prepare(matrix, how)
+    return method, how
+
+
+def transform_matrix(factors: Loaded, matrix: Loaded, X: Matrix | StoredMatrix) -> Contents:
+    """New samples on the basis of a factors file. Rows of X are normalized as those that the basis was learnt from."""
+    method, _ = learnt_with(factors)
+    learnt, names = factors.contents, matrix.contents.names()
     order = order_of_features(X.shape[1], names, factors, matrix.name)
     source: BlockSource = blocks_of(X)
     if order is not None:

@@ -18,7 +18,6 @@ from typing import Any, BinaryIO
 
 from mccgr_cli.errors import DataError
 from mccgr_cli.files.container import Contents
-from mccgr_cli.files.lazy_matrix import Stays
 from mccgr_cli.files.readers import arrays, hdf5, matlab, text
 from mccgr_cli.files.readers.arrays import Found
 from mccgr_cli.files.readers.checks import code_labels, finish_matrix
@@ -75,14 +74,32 @@ def load(
     kinds: Sequence[str] = ("matrix",),
     transpose: bool = False,
     label_key: str | None = None,
-    stays: Stays | None = None,
 ) -> Loaded:
-    """Read ``PATH``, ``PATH::INNER`` or ``-``, and check it: what comes out is fit to compute with.
+    """Read ``PATH``, ``PATH::INNER`` or ``-`` (standard input), and check it.
 
-    A matrix that ``stays`` in its file becomes a :class:`StoredMatrix`, if it is stored by rows.
+    Parameters
+    ----------
+    source
+        What the user typed.
+    kinds
+        Kinds of files that are accepted.
+    transpose
+        Whether samples are in columns.
+    label_key
+        Where the labels are, if the file does not make it obvious.
+
+    Returns
+    -------
+    Loaded
+        X of a matrix file is a :class:`mccgr_cli.files.lazy_matrix.LazyMatrix`: rows of an HDF5 file are not read yet.
+
+    Raises
+    ------
+    DataError
+        The file cannot be read, or holds something else.
     """
     with opened(source) as file:
-        contents = read_contents(file, label_key, stays)
+        contents = read_contents(file, label_key)
     if contents.kind not in kinds:
         raise wrong_kind(contents.kind, kinds, file.name)
     if contents.kind == "matrix":
@@ -106,10 +123,10 @@ def load_labels(source: str) -> list[str]:
     return [names[code] for code in codes]
 
 
-def read_contents(file: Source, label_key: str | None, stays: Stays | None = None) -> Contents:
+def read_contents(file: Source, label_key: str | None) -> Contents:
     if file.is_hdf5:
         matlab = file.suffix == ".mat"
-        found = hdf5.read_hdf5(file.handle, file.inner, label_key, file.name, matlab, stays)
+        found = hdf5.read_hdf5(file.handle, file.inner, label_key, file.name, matlab)
         return found if isinstance(found, Contents) else Contents("matrix", found)
     path = foreign_path(file)
     if file.suffix not in FORMATS:

@@ -21,7 +21,7 @@ from scipy import sparse
 
 from mccgr_cli.blocks.protocol import Array
 from mccgr_cli.errors import DataError, MccgrError
-from mccgr_cli.files.lazy_matrix import compressed_matrix
+from mccgr_cli.files.hdf5 import compressed_matrix
 from mccgr_cli.system.memory import require
 
 # "X", and where the file has them "labels" (not yet coded), "sample_names" and "feature_names"

@@ -12,7 +12,8 @@ import numpy as np
 from mccgr_cli.blocks.protocol import Array
 from mccgr_cli.errors import DataError
 from mccgr_cli.files.container import Contents, is_container, read, read_text
-from mccgr_cli.files.lazy_matrix import Stays, check_filters, compressed_matrix, opened, read_matrix, resolve, values_of
+from mccgr_cli.files.hdf5 import check_filters, compressed_matrix, opened, read_matrix, resolve, values_of
+from mccgr_cli.files.lazy_matrix import find_matrix
 from mccgr_cli.files.readers.arrays import Found, missing, read_label_variable, read_variables, shown
 
 SIGNATURE = b"\x89HDF\r\n\x1a\n"
@@ -31,25 +32,17 @@ def is_hdf5(file: BinaryIO) -> bool:
 
 
 def read_hdf5(
-    source: Path | BinaryIO,
-    inner: str | None,
-    label_key: str | None,
-    where: str,
-    matlab: bool,
-    stays: Stays | None = None,
+    source: Path | BinaryIO, inner: str | None, label_key: str | None, where: str, matlab: bool
 ) -> Contents | Found:
-    """The whole of a file of ours; of any other (or if a dataset is named) its matrix, labels, names.
-
-    ``stays`` says which matrices are too large to be read, and are to be left in the file.
-    """
+    """All of a mccgr file; from any other file, or if a dataset is named, its matrix, labels and names."""
     with opened(source, where) as file:
         if is_container(file) and inner is None:
             if label_key is not None:
                 raise DataError(where, "a mccgr file has its labels in /labels", "leave out --label-key")
-            return read(file, where, stays)
+            return read(file, where)
         if is_h5ad(file):
-            return read_h5ad(HDF5Variables(file, where, False, stays), inner or "X", label_key)
-        return read_variables(HDF5Variables(file, where, matlab, stays), inner, label_key)
+            return read_h5ad(HDF5Variables(file, where, False), inner or "X", label_key)
+        return read_variables(HDF5Variables(file, where, matlab), inner, label_key)
 
 
 def read_hdf5_labels(source: Path | BinaryIO, inner: str | None, where: str, matlab: bool) -> Any:
@@ -72,7 +65,6 @@ class HDF5Variables:
     file: h5py.File
     where: str
     matlab: bool  # MATLAB stores by columns, so that everything appears transposed
-    stays: Stays | None = None  # which matrices are to be left in the file
 
     def names(self) -> list[str]:
         return [name for name in self.file if not name.startswith("#")]  # "#refs#" is MATLAB's own
@@ -94,7 +86,7 @@ class HDF5Variables:
         check_filters(node, name, self.where)
         if isinstance(node, h5py.Dataset) and self.by_column(node):
             return read_matrix(node, name, self.where).T
-        return read_matrix(node, name, self.where, self.stays)
+        return find_matrix(node, name, self.where)
 
     def labels(self, name: str) -> Any:
         node = self.find(name)

@@ -18,7 +18,7 @@ import numpy as np
 
 from mccgr_cli.blocks.protocol import Array
 from mccgr_cli.errors import DataError
-from mccgr_cli.files.lazy_matrix import compressed_matrix
+from mccgr_cli.files.hdf5 import compressed_matrix
 from mccgr_cli.files.readers.arrays import Found, ListedVariables, parsing, read_label_variable, read_variables
 from mccgr_cli.system.memory import require
 

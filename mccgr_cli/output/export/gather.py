@@ -65,6 +65,8 @@ def gather(
         if "labels" in datasets:  # by its own numbers
             named.pop("label_names", None)
         datasets |= named
+    if "X" in datasets:
+        datasets["X"] = datasets["X"].load()
     neighbors = 0
     if graph is not None:
         check_fit(graph, given, note)
