@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import io
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -33,7 +33,10 @@ DEEPEST_PROVENANCE = 200  # of the parts of a step, with its inputs and theirs
 
 @dataclass(frozen=True)
 class Field:
-    """One dataset: its dimensions by letter (equal letters must be equal lengths) and its type."""
+    """One dataset: its dimensions by letter (equal letters must be equal lengths) and its type.
+
+    A name ``GROUP/*`` in a schema is any number of datasets in this group, of any shape: ``dims`` is ``*``.
+    """
 
     dims: str
     type: str  # "real", "whole", "text" or "matrix" (real; dense or CSR)
@@ -80,25 +83,12 @@ RANKS = {
     },
     **{name: Field("r", "real", required=True) for name in ("heldout", "heldout_error", "silhouette")},
 }
-# The state of a solver between two iterations: what a method has beside W and H, and the best of earlier starts.
-FINITE = (-1e300, 1e300)
-BASIS = Field("kd", "real", within=FINITE)
-BY_SAMPLE = Field("nk", "real", within=FINITE)
-SQUARE = Field("kk", "real", within=FINITE)
+# A run between two iterations: the factors, what else the solver must know (Update.restore checks that it fits), and
+# the best of earlier starts.
 CHECKPOINT = {
     "W": FACTORS["W"],
     "H": FACTORS["H"],
-    "errors": Field("d", "real", within=NON_NEGATIVE),
-    "P": BASIS,
-    "G": SQUARE,
-    "pulled": BASIS,
-    "lengths": Field("k", "real", within=NON_NEGATIVE),
-    "numerator": BY_SAMPLE,
-    "weighted": BASIS,
-    "previous/W": BY_SAMPLE,
-    "previous/H": BASIS,
-    "previous/P": BASIS,
-    "previous/G": SQUARE,
+    "state/*": Field("*", "real", within=(-1e300, 1e300)),
     **{f"history/{name}": FACTORS[f"history/{name}"] for name in HISTORY},
     **{f"best/{name}": replace(FACTORS[name], required=False) for name in ("W", "H", "rho")},
     **{f"best/history/{name}": Field("b", "real") for name in HISTORY},
@@ -124,7 +114,6 @@ SCHEMA: Mapping[str, Mapping[str, Field]] = {
 TOGETHER = (
     tuple(FACTORS),
     tuple(name for name in EXTRACTED if name.startswith("skipped/")),
-    tuple(name for name in CHECKPOINT if name.startswith("previous/")),
     tuple(name for name in CHECKPOINT if name.startswith("best/")),
 )
 
@@ -174,7 +163,7 @@ def read(file: h5py.File, where: str) -> Contents:
     if not isinstance(kind, str) or kind not in SCHEMA:
         raise DataError(where, f"unknown kind of file {kind!r}", f"mccgr reads {', '.join(SCHEMA)}")
     datasets = {}
-    for name, spec in SCHEMA[kind].items():
+    for name, spec in _fields_of(file, kind, where):
         node = resolve(file, name, where)
         if node is not None:
             datasets[name] = _read_field(node, name, spec, where)
@@ -187,6 +176,18 @@ def read(file: h5py.File, where: str) -> Contents:
         if there and missing:
             raise DataError(where, f"/{there[0]} without /{missing[0]}", "make it again")
     return Contents(kind, datasets, _read_attributes(file), _read_provenance(file))
+
+
+def _fields_of(file: h5py.File, kind: str, where: str) -> Iterator[tuple[str, Field]]:
+    """The fields of the schema, with those of an open group by the names that the file has."""
+    for name, spec in SCHEMA[kind].items():
+        if spec.dims != "*":
+            yield name, spec
+        elif isinstance(group := resolve(file, name.removesuffix("/*"), where), h5py.Group):
+            found: list[str] = []
+            group.visit(found.append)
+            inner = [name.replace("*", one) for one in found]
+            yield from ((one, spec) for one in inner if isinstance(resolve(file, one, where), h5py.Dataset))
 
 
 def _read_attributes(file: h5py.File) -> dict[str, Any]:
@@ -226,7 +227,7 @@ def _read_field(node: h5py.Dataset | h5py.Group, name: str, spec: Field, where: 
         matrix = as_float(read_matrix(node, name, where))
         _check_bounds(matrix.data if sparse.issparse(matrix) else matrix, spec.within or NON_NEGATIVE, name, where)
         return matrix
-    if not isinstance(node, h5py.Dataset) or node.ndim != len(spec.dims):
+    if not isinstance(node, h5py.Dataset) or (spec.dims != "*" and node.ndim != len(spec.dims)):
         raise DataError(where, f"/{name} is not a dataset of {len(spec.dims)} dimensions", "make it again")
     if spec.type == "text":
         return read_text(node, name, where)
@@ -250,7 +251,7 @@ def _check_bounds(values: Array, within: tuple[float, float], name: str, where: 
 
 def _check_lengths(kind: str, datasets: Mapping[str, Any], where: str) -> None:
     seen: dict[str, tuple[int, str]] = {}
-    for name, value in datasets.items():
+    for name, value in ((name, datasets[name]) for name in SCHEMA[kind] if name in datasets):
         lengths = value.shape if hasattr(value, "shape") else (len(value),)
         for letter, length in zip(SCHEMA[kind][name].dims, lengths, strict=True):
             known, first = seen.setdefault(letter, (length, name))
@@ -299,9 +300,12 @@ def encode(contents: Contents) -> bytes:
         file.attrs["provenance"] = json.dumps(contents.provenance, sort_keys=True)
         for name, value in contents.attributes.items():
             file.attrs[name] = value
-        for name, spec in SCHEMA[contents.kind].items():
-            if name in contents:
-                _write_field(file, name, spec, contents[name])
+        for field_name, spec in SCHEMA[contents.kind].items():
+            group = field_name.removesuffix("*")
+            open_names = [name for name in contents.datasets if name.startswith(group)] if spec.dims == "*" else []
+            for name in open_names or [field_name]:
+                if name in contents:
+                    _write_field(file, name, spec, contents[name])
     return buffer.getvalue()
 
 

@@ -12,16 +12,15 @@ import numpy as np
 from scipy import sparse
 
 from mccgr_cli import __version__
-from mccgr_cli.blocks.protocol import Array, BlockSource
+from mccgr_cli.blocks.protocol import BlockSource
 from mccgr_cli.core.solver import PATIENCE, Best, Factors, Progress
 from mccgr_cli.errors import DataError
-from mccgr_cli.files.container import SCHEMA, Contents
+from mccgr_cli.files.container import Contents
 from mccgr_cli.files.provenance import Input
 from mccgr_cli.files.readers import Loaded, split_inner, suffix_of
 from mccgr_cli.settings import HISTORY, Settings
 
-LARGEST_NUMBER = 1e300
-ARRAYS = frozenset(name for name in SCHEMA["checkpoint"] if "history/" not in name and not name.startswith("best/"))
+STATE = "state/"  # the group of what a solver must know beside W and H
 
 
 @dataclass(frozen=True)
@@ -54,13 +53,11 @@ class Checkpoint:
 
 def checkpoint_contents(checkpoint: Checkpoint) -> Contents:
     progress, run = checkpoint.progress, checkpoint.run
-    arrays = {name: value for name, value in progress.update.items() if name in ARRAYS}
-    numbers = {name: value for name, value in progress.update.items() if name not in ARRAYS}
-    datasets: dict[str, Any] = arrays | of_history("history", progress.history)
+    datasets: dict[str, Any] = {stored_name(name): value for name, value in progress.update.items()}
+    datasets |= of_history("history", progress.history)
     if checkpoint.A is not None:
         datasets["A"] = checkpoint.A
     attributes: dict[str, Any] = {
-        **{f"update_{name}": value for name, value in numbers.items()},
         "restart": progress.restart,
         "quiet": progress.quiet,
         "random": json.dumps(progress.random),
@@ -82,6 +79,10 @@ def checkpoint_contents(checkpoint: Checkpoint) -> Contents:
             "best_alpha": best.alpha,
         }
     return Contents("checkpoint", datasets, attributes)
+
+
+def stored_name(name: str) -> str:
+    return name if name in ("W", "H") else STATE + name
 
 
 def of_history(folder: str, history: Mapping[str, Any]) -> dict[str, Any]:
@@ -109,32 +110,22 @@ def read_progress(given: Loaded, settings: Settings, X: BlockSource) -> Progress
     contents, (n, d) = given.contents, X.shape
     try:
         about = dict(contents.attributes)
-        numbers = {
-            name.removeprefix("update_"): plain_number(value)
-            for name, value in about.items()
-            if name.startswith("update_")
-        }
-        arrays = {name: as_computed(contents, name, X.dtype) for name in ARRAYS if name in contents and name != "A"}
+        state = {name.removeprefix(STATE): value for name, value in contents.datasets.items() if name.startswith(STATE)}
+        state |= {"W": contents["W"], "H": contents["H"]}
         best = read_best(contents, about, X.dtype)
         random = json.loads(about["random"])
         np.random.default_rng().bit_generator.state = random
         alpha = float(about["alpha"]) if "alpha" in about else None
         restart, quiet = int(about["restart"]), int(about["quiet"])
         history = {name: contents[f"history/{name}"] for name in HISTORY}
-        fits = numbers.get("scale", 0) >= 0 and numbers.get("steps", 0) >= 0 and (alpha is None or 0 <= alpha < np.inf)
+        fits = alpha is None or 0 <= alpha < np.inf
         fits &= 0 <= restart < settings.restarts and 0 <= quiet <= PATIENCE and (restart == 0 or best is not None)
         fits &= contents["W"].shape == (n, settings.k) and contents["H"].shape == (settings.k, d)
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError, RecursionError):
         raise damaged(given) from None
     if not fits:
         raise damaged(given)
-    return Progress(restart, history, quiet, arrays | numbers, random, alpha, best)
-
-
-def as_computed(contents: Contents, name: str, dtype: np.dtype[Any]) -> Array:
-    """An array in the precision that the solver has it in: that of X where there is a row for each sample."""
-    by_sample = SCHEMA["checkpoint"][name].dims.startswith("n")
-    return np.asarray(contents[name], dtype=dtype if by_sample else np.float64)
+    return Progress(restart, history, quiet, state, random, alpha, best)
 
 
 def read_best(contents: Contents, about: Mapping[str, Any], dtype: np.dtype[Any]) -> Best | None:
@@ -145,12 +136,6 @@ def read_best(contents: Contents, about: Mapping[str, Any], dtype: np.dtype[Any]
     rho = contents["best/rho"]
     factors = Factors(W, H, rho, history, bool(about["best_converged"]), float(about["best_alpha"]))
     return Best(float(about["best_objective"]), factors)
-
-
-def plain_number(value: Any) -> Any:
-    if not isinstance(value, (bool, int, float)) or not abs(value) < LARGEST_NUMBER:  # also true of NaN
-        raise TypeError
-    return value
 
 
 def damaged(given: Loaded) -> DataError:
