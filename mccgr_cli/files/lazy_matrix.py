@@ -1,7 +1,14 @@
-"""The matrix X of a file, before anybody has decided whether it is read into memory.
+"""The matrix X of a file, before it is decided whether X is read into memory.
 
-Rows of an HDF5 file stay there (:class:`StoredMatrix`) until they are loaded or read a few at a time. A matrix of any
-other origin is in memory already (:class:`MatrixInMemory`). :func:`mccgr_cli.workflow.placement.place` decides.
+Rows of an HDF5 file stay there until they are read (:class:`StoredMatrix`). A matrix of any other origin is in memory
+already (:class:`MatrixInMemory`). Both have ``shape``, ``dtype``, ``size``, ``nnz`` (None: dense), and
+
+* ``in_file``: whether a few rows at a time can be read from a file,
+* ``prepared_as(how, dtype)``: the matrix with normalized rows in another precision, which replaces this one,
+* ``load()``: the whole matrix in memory,
+* ``stream()``: what blocks are made of without loading: rows in a file stay there.
+
+The last two check the values. :func:`mccgr_cli.workflow.placement.place` chooses one of them.
 """
 
 from __future__ import annotations
@@ -11,7 +18,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Protocol, TypeAlias
+from typing import Any, TypeAlias
 
 import h5py
 import numpy as np
@@ -35,41 +42,6 @@ MOST_UNPACKED, FREE_BYTES = (
 CHUNK_SLOTS = 10_007  # where HDF5 looks up unpacked chunks: many more than chunks, so that few share one
 
 ReadRows: TypeAlias = Callable[[slice, Array | None], Matrix]
-
-
-class LazyMatrix(Protocol):
-    """A matrix (n, d) that may or may not be in memory. Its values are checked before they are handed out."""
-
-    @property
-    def shape(self) -> tuple[int, int]: ...
-
-    @property
-    def dtype(self) -> np.dtype[Any]: ...
-
-    @property
-    def size(self) -> Size: ...
-
-    @property
-    def nnz(self) -> int | None:
-        """The number of stored values of a sparse matrix; None for a dense one."""
-        ...
-
-    @property
-    def in_file(self) -> bool:
-        """Whether the rows can be read from a file a few at a time."""
-        ...
-
-    def prepared_as(self, how: str, dtype: str | None = None) -> LazyMatrix:
-        """The matrix with rows normalized by ``how``, in the precision ``dtype``. It replaces this one."""
-        ...
-
-    def load(self) -> Matrix:
-        """The whole matrix, in memory."""
-        ...
-
-    def stream(self) -> Matrix | StoredMatrix:
-        """What blocks are made of without loading: rows in a file stay there."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -235,8 +207,11 @@ class StoredMatrix:
         return None if self.size.values is not None else np.empty((rows, self.size.features), self.stored)
 
     def prepared(self, raw: Matrix) -> Matrix:
-        """Rows to compute with, from rows as they are stored, which may be changed in place."""
+        """Rows to compute with, from rows as they are stored, which may be changed."""
         return normalize(as_float(raw).astype(self.dtype, copy=False), self.how)
+
+
+LazyMatrix: TypeAlias = StoredMatrix | MatrixInMemory
 
 
 def joined_rows(
