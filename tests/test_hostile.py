@@ -493,7 +493,7 @@ def test_heaps_are_found_wherever_they_begin(tmp_path):
     for size in (1, 3, 7, 64, 2000):
         finder = HeapFinder()
         for start in range(0, len(content), size):
-            finder.pass_by(content[start : start + size])
+            finder.look_at(content[start : start + size])
         assert finder.places == [1000, content.rindex(HEAP)]
 
 

@@ -755,7 +755,7 @@ def test_a_missing_compression_is_not_called_damage(tmp_path: Path, monkeypatch:
         ("%%MatrixMarket matrix coordinate real general\n2 2 1\n1 3 1\n", "an index outside its size"),
         ("%%MatrixMarket matrix coordinate real general\n2 2 1\n1 1 1E", "'1E'"),
         ("%%MatrixMarket matrix coordinate complex general\n2 2 1\n1 1 1 1\n", "complex"),
-        ("%%MatrixMarket matrix array real general\n2 2\n1\n1\n1\n", "3 values where 4 belong"),
+        ("%%MatrixMarket matrix array real general\n2 2\n1\n1\n1\n", "3 values instead of 4"),
     ],
 )
 def test_damaged_mtx_is_refused(text: str, what: str, tmp_path: Path) -> None:

@@ -1,6 +1,6 @@
-"""The HDF5 container, version 1: what a file of each kind holds, and how it is read, checked and written.
+"""HDF5 files of mccgr, version 1: what each kind of file holds, and how it is read, checked and written.
 
-``docs/FORMAT.md`` is the specification in prose; ``SCHEMA`` is the same in code.
+``docs/FORMAT.md`` is the specification in prose, ``SCHEMA`` in code.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ VERSION = 1
 ROOT_ATTRIBUTES = ("format", "version", "kind", "provenance")
 LONGEST_LIST = 1000  # in an attribute
 LONGEST_PROVENANCE = 1 << 24  # characters
-DEEPEST_PROVENANCE = 200  # of the parts of a step, with its inputs and theirs
+DEEPEST_PROVENANCE = 200  # levels of inputs within inputs
 
 
 @dataclass(frozen=True)
@@ -41,11 +41,11 @@ class Field:
     dims: str
     type: str  # "real", "whole", "text" or "matrix" (real; dense or CSR)
     required: bool = False
-    within: tuple[float, float] | None = None  # the least and the largest value, and finite
+    within: tuple[float, float] | None = None  # the least and the largest value; then all must be finite
 
 
 NON_NEGATIVE = (0.0, np.inf)
-ROUNDING = 1e-9  # beyond its bounds that a value may be
+ROUNDING = 1e-9  # a value may be outside its bounds by this much
 NAMES = {
     "labels": Field("n", "whole"),
     "label_names": Field("c", "text"),
@@ -58,31 +58,31 @@ FACTORS = {
     "rho": Field("d", "real", required=True, within=NON_NEGATIVE),
     **{f"history/{name}": Field("t", "real", required=True) for name in HISTORY},
 }
-# What comes with a matrix that was made from images: its visual words, and what was left out.
+# Comes with a matrix made from images: the visual words, and images that were skipped.
 EXTRACTED = {
     "codebook": Field("dv", "real"),
     "skipped/names": Field("s", "text"),
     "skipped/reasons": Field("s", "text"),
 }
-# One entry for every factorization (or k-means) of an experiment.
+
+
+def columns(type: str, names: str) -> dict[str, Field]:
+    """Required columns of a table with ``r`` rows."""
+    return {name: Field("r", type, required=True) for name in names.split()}
+
+
+# One row for every factorization (or k-means) of an experiment.
 RESULTS = {
-    **{name: Field("r", "text", required=True) for name in ("method", "normalize", "weight")},
-    **{
-        name: Field("r", "whole", required=True)
-        for name in ("k", "run", "neighbors", "iterations", "settled", "converged")
-    },
-    **{name: Field("r", "real", required=True) for name in ("alpha", "strength", "theta", "keep", "seconds")},
+    **columns("text", "method normalize weight"),
+    **columns("whole", "k run neighbors iterations settled converged"),
+    **columns("real", "alpha strength theta keep seconds"),
     **{name: Field("r", "real", required=True, within=(-1.0 if name == "ari" else 0.0, 1.0)) for name in SCORES},
 }
-# One entry for every number of components that was tried; NaN where a criterion says nothing.
-RANKS = {
-    **{name: Field("r", "whole", required=True) for name in ("k", "runs")},
-    **{
-        name: Field("r", "real", required=True)
-        for name in ("reproducibility", "reproducibility_error", "agreement", "cophenetic", "dispersion")
-    },
-    **{name: Field("r", "real", required=True) for name in ("heldout", "heldout_error", "silhouette")},
-}
+# One row for every number of components that was tried; NaN where a criterion has no value.
+RANKS = columns("whole", "k runs") | columns(
+    "real",
+    "reproducibility reproducibility_error agreement cophenetic dispersion heldout heldout_error silhouette",
+)
 # A run between two iterations: the factors, what else the solver must know (Update.restore checks that it fits), and
 # the best of earlier starts.
 CHECKPOINT = {
@@ -100,7 +100,7 @@ SCHEMA: Mapping[str, Mapping[str, Field]] = {
     "factors": {**FACTORS, **NAMES},
     "clusters": {
         "assignments": Field("n", "whole", required=True),
-        # the factors that were clustered travel along, when it was factors that were clustered
+        # the factors, if factors were clustered
         **{name: replace(field, required=False) for name, field in FACTORS.items()},
         **NAMES,
     },
@@ -110,7 +110,7 @@ SCHEMA: Mapping[str, Mapping[str, Field]] = {
 }
 
 
-# Datasets that come together or not at all.
+# If one of these is in a file, all must be.
 TOGETHER = (
     tuple(FACTORS),
     tuple(name for name in EXTRACTED if name.startswith("skipped/")),
@@ -120,7 +120,7 @@ TOGETHER = (
 
 @dataclass(frozen=True)
 class Contents:
-    """What a file holds: its kind, its datasets by path, its root attributes and how it came to be."""
+    """What a file holds: its kind, its datasets by path, its root attributes and its provenance."""
 
     kind: str
     datasets: dict[str, Any]
@@ -134,11 +134,11 @@ class Contents:
         return name in self.datasets
 
     def names(self) -> dict[str, Any]:
-        """Labels and names, which every stage carries on."""
+        """Labels and names, which every stage copies to its result."""
         return {name: self.datasets[name] for name in NAMES if name in self.datasets}
 
     def labels_as_text(self) -> list[str] | None:
-        """The label of every sample as the user knows it."""
+        """The label of every sample by name."""
         if "labels" not in self:
             return None
         if "label_names" not in self:
@@ -191,7 +191,7 @@ def _fields_of(file: h5py.File, kind: str, where: str) -> Iterator[tuple[str, Fi
 
 
 def _read_attributes(file: h5py.File) -> dict[str, Any]:
-    """Text, numbers, and short lists of these; nothing else is ours, nor could be written again."""
+    """Text, numbers, and short lists of these. Other attributes are not written by mccgr."""
     found = {}
     for name in file.attrs:
         value = file.attrs[name] if name not in ROOT_ATTRIBUTES else None
@@ -204,7 +204,7 @@ def _read_attributes(file: h5py.File) -> dict[str, Any]:
 
 
 def is_text(*parts: Any) -> bool:
-    """Whether all that is text among them can be written: bytes that are no UTF-8 come as what has no code."""
+    """Whether the texts among these can be written: h5py reads bytes that are not UTF-8 as lone surrogates."""
     try:
         for part in parts:
             if isinstance(part, str):
@@ -267,7 +267,7 @@ def _check_lengths(kind: str, datasets: Mapping[str, Any], where: str) -> None:
 
 
 def _read_provenance(file: h5py.File) -> dict[str, Any]:
-    """Provenance is for people: a damaged one does not stop the work."""
+    """The provenance; an empty one if it is damaged, as it is only for people."""
     with contextlib.suppress(ValueError, TypeError, RecursionError):
         text = file.attrs.get("provenance", "{}")
         value = json.loads(text) if len(text) <= LONGEST_PROVENANCE else None
@@ -277,7 +277,7 @@ def _read_provenance(file: h5py.File) -> dict[str, Any]:
 
 
 def is_shallow(value: Any) -> bool:
-    """Whether what holds it can still be written: that goes down one call for each level."""
+    """Whether a value is nested so little that json can write it, which takes one call per level."""
     level: list[Any] = [value]
     for _ in range(DEEPEST_PROVENANCE):
         inner = [one.values() if isinstance(one, dict) else one for one in level if isinstance(one, (dict, list))]
@@ -291,7 +291,7 @@ def is_shallow(value: Any) -> bool:
 
 
 def encode(contents: Contents) -> bytes:
-    """The file as bytes. Made in memory: HDF5 can neither write to a pipe nor fail cleanly on a full disk."""
+    """The bytes of a file. It is made in memory: HDF5 cannot write to a pipe, nor fail cleanly on a full disk."""
     buffer = io.BytesIO()
     with h5py.File(buffer, "w") as file:
         file.attrs["format"] = FORMAT

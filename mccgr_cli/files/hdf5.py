@@ -28,7 +28,7 @@ MOST_HOPS = 32  # from soft link to soft link; more are a circle
 
 @contextmanager
 def opened(source: Path | BinaryIO, where: str, **options: Any) -> Iterator[h5py.File]:
-    """An open file; whatever h5py cannot make of it is said in one line."""
+    """Open a file to read. Errors of h5py become one DataError."""
     try:
         with h5py.File(source, "r", **options) as file:
             yield file
@@ -40,7 +40,7 @@ def opened(source: Path | BinaryIO, where: str, **options: Any) -> Iterator[h5py
 
 
 def resolve(group: h5py.Group, path: str, where: str, hops: int = MOST_HOPS) -> h5py.Dataset | h5py.Group | None:
-    """The object at ``path``, or None. Links that lead out of the file are refused, not followed."""
+    """The object at ``path``, or None. A link that leads out of the file is an error."""
     node: Any = group
     for part in path.strip("/").split("/"):
         link = node.get(part, getlink=True) if isinstance(node, h5py.Group) else None
@@ -65,7 +65,7 @@ def check_dtype(node: h5py.Dataset, name: str, expected: str, where: str) -> Non
 
 
 def check_filters(node: h5py.Dataset | h5py.Group, name: str, where: str) -> None:
-    """A compression that is not installed is not a damaged file."""
+    """An error if a compression filter is not installed: the file is not damaged then."""
     stored = resolve(node, "data", where) if isinstance(node, h5py.Group) else node
     if not isinstance(stored, h5py.Dataset):
         return
@@ -77,7 +77,7 @@ def check_filters(node: h5py.Dataset | h5py.Group, name: str, where: str) -> Non
 
 
 def values_of(dataset: h5py.Dataset, where: str) -> Any:
-    """All of a dataset, if there is memory for what it declares, and for what must be unpacked together."""
+    """All values of a dataset, if its declared size and its chunks fit into memory."""
     if dataset.shape is None:
         raise DataError(where, f"{dataset.name} has no values", "the file is damaged")
     text = h5py.check_string_dtype(dataset.dtype) is not None
@@ -89,7 +89,7 @@ def values_of(dataset: h5py.Dataset, where: str) -> Any:
 
 
 def check_chunks(dataset: h5py.Dataset, where: str) -> None:
-    """Refuse chunks too short for the checksum at their end: HDF5 would look for it before their beginning."""
+    """An error if a chunk is too short for its checksum: HDF5 would read memory before the chunk."""
     if not dataset.fletcher32 or dataset.chunks is None:
         return
     sizes: list[int] = []
@@ -149,7 +149,7 @@ def sparse_parts(group: h5py.Group, name: str, where: str) -> dict[str, h5py.Dat
 def compressed_matrix(
     parts: Mapping[str, Array], shape: tuple[int, int], by_column: bool, where: str
 ) -> sparse.csr_array[Any]:
-    """A checked CSR matrix out of the three arrays of a CSR or CSC one."""
+    """A CSR matrix from the three arrays of a CSR or CSC one, which are checked."""
     data, indices, indptr = parts["data"], parts["indices"], parts["indptr"]
     if data.dtype.kind not in "fiub":
         what = "complex numbers" if data.dtype.kind == "c" else f"{data.dtype} values"
@@ -158,16 +158,16 @@ def compressed_matrix(
     fits = width >= 0 and starts_fit(indptr, lines, len(data)) and len(indices) == len(data)
     if not fits or (len(indices) > 0 and (indices.min() < 0 or indices.max() >= width)):
         raise misfit(where)
-    require(8.0 * shape[0], where)  # where the rows begin
+    require(8.0 * shape[0], where)  # for the starts of the rows
     make = sparse.csc_array if by_column else sparse.csr_array
-    # as floats: duplicates are summed below, and small integers would overflow
+    # As floats: duplicates are summed below, and small integers would overflow.
     matrix = make((as_float(data), indices, indptr), shape=shape).tocsr()
     matrix.sum_duplicates()  # and sorts the indices
     return matrix
 
 
 def starts_fit(indptr: Array, lines: int, values: int) -> bool:
-    """Whether these can be where the lines of a sparse matrix begin among its values."""
+    """Whether these can be the starts of the lines of a sparse matrix with this number of values."""
     ends = len(indptr) == lines + 1 and indptr[0] == 0 and indptr[-1] == values
     return bool(ends and not np.any(indptr[1:] < indptr[:-1]))
 

@@ -13,7 +13,7 @@ from mccgr_cli.blocks.in_memory import MemoryBlocks
 from mccgr_cli.blocks.protocol import Array, Matrix
 from mccgr_cli.errors import DataError
 
-# By size of a number in bytes: between these, the largest value can be squared and summed safely.
+# By bytes of a number: the range in which the largest value can be squared and summed safely.
 SAFE = {4: (1e-12, 1e12), 8: (1e-100, 1e100)}
 
 
@@ -28,9 +28,9 @@ def float_type(stored: np.dtype[Any]) -> np.dtype[Any]:
 
 
 def check_values(source: MemoryBlocks | FileBlocks, where: str, some: bool = True) -> float:
-    """Refuse what NMF cannot factorize; the largest value. Copies nothing if all is well.
+    """The largest value of a matrix; an error if NMF cannot factorize it. Nothing is copied.
 
-    ``some`` values must be above 0: there is nothing to learn from zeros, though they have coefficients.
+    With ``some``, a matrix of zeros is an error too: there is nothing to learn from it, though it can be transformed.
     """
     n, d = source.shape
     if n == 0 or d == 0:
@@ -71,7 +71,7 @@ VALUE_FAULTS: tuple[tuple[Callable[[Array], Array], str, str, str], ...] = (
 
 
 def value_fault(source: MemoryBlocks | FileBlocks, where: str) -> DataError:
-    """Count the worst kind of fault and name the place of the first."""
+    """An error with the number of faults of the worst kind, and the place of the first."""
     for is_fault, one, several, remedy in VALUE_FAULTS:
         found = [(rows.start, *faults) for rows, faults in source.map(block_faults, shared=(is_fault,))]
         count = sum(number for _, number, _ in found)
@@ -84,7 +84,7 @@ def value_fault(source: MemoryBlocks | FileBlocks, where: str) -> DataError:
 
 
 def block_faults(X_b: Matrix, is_fault: Callable[[Array], Array]) -> tuple[int, tuple[int, str]]:
-    """How many, and the row and what else is to be told of the first."""
+    """The number of faults in a block, and the row, column and value of the first."""
     faults = is_fault(stored_values(X_b))
     return int(faults.sum()), first_place(X_b, faults) if faults.any() else (0, "")
 

@@ -1,4 +1,4 @@
-"""From what a reader found to what can be computed with: types, labels and values, each fault in one line."""
+"""Check what a reader found, and convert it to the types that mccgr computes with."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from mccgr_cli.system.memory import available
 
 
 def finish_matrix(found: Found, transpose: bool, where: str) -> Found:
-    """Everything that comes with a matrix, in the types that mccgr computes with; X becomes a LazyMatrix."""
+    """X as a LazyMatrix, and labels and names if their number is right."""
     X: LazyMatrix = finish_x(found["X"], transpose, where)
     names = [found.get("sample_names"), found.get("feature_names")]
     if transpose:
@@ -84,7 +84,7 @@ WHOLE_NUMBER = re.compile(r"(-?(?:0|[1-9][0-9]{0,17}))(?:\.0*)?")
 
 
 def code_labels(stored: Any, where: str) -> tuple[Array, list[str]]:
-    """Codes into the sorted names of the labels: numbers in their order, also those written as text."""
+    """A code per sample, and the sorted names that the codes stand for. Numbers are sorted by value, also as text."""
     labels = np.asarray(stored)
     if labels.size != max(labels.shape, default=0):
         raise DataError(where, f"labels: an array of shape {labels.shape}", "a sample has one label")
