@@ -201,19 +201,8 @@ def write_files(
     """Write each file completely or not at all.
 
     All contents go into temporary files, which are renamed when all of them are complete. If a file cannot be renamed,
-    because another run has just taken the name, those renamed before it stay.
-
-    Parameters
-    ----------
-    contents
-        The bytes of each file.
-    overwrite
-        Whether files may be replaced.
-    when_written
-        Called after the last file is renamed.
-    later
-        A context that holds from the first rename until ``when_written`` returns. By default interrupts are ignored
-        in it, as the result is complete.
+    because another run has just taken the name, those renamed before it stay. After the last one, ``when_written`` is
+    called. The context ``later`` holds from the first rename until then: by default interrupts are ignored in it.
     """
     staged = []
     for path in contents:

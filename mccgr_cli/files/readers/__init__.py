@@ -76,26 +76,9 @@ def load(
 ) -> Loaded:
     """Read ``PATH``, ``PATH::INNER`` or ``-`` (standard input), and check it.
 
-    Parameters
-    ----------
-    source
-        What the user typed.
-    kinds
-        Kinds of files that are accepted.
-    transpose
-        Whether samples are in columns.
-    label_key
-        Where the labels are, if the file does not make it obvious.
-
-    Returns
-    -------
-    Loaded
-        X of a matrix file is a :class:`mccgr_cli.files.lazy_matrix.LazyMatrix`: rows of an HDF5 file are not read yet.
-
-    Raises
-    ------
-    DataError
-        The file cannot be read, or holds something else.
+    Only files of these ``kinds`` are accepted. With ``transpose``, samples are in columns. ``label_key`` names the
+    labels, if the file does not make it obvious. X of a matrix file is a
+    :data:`mccgr_cli.files.lazy_matrix.LazyMatrix`: rows of an HDF5 file are not read yet.
     """
     with opened(source) as file:
         contents = read_contents(file, label_key)
