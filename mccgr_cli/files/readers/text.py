@@ -8,7 +8,7 @@ import io
 import warnings
 import zlib
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -103,8 +103,12 @@ def filled(labels: list[str], unit: str, first: int, where: str) -> list[str]:
 def opened_text(path: Path, where: str) -> Iterator[TextIO]:
     """Open text, gzipped or not. Damaged bytes become one DataError."""
     try:
-        with opened_bytes(path, where) as whole, io.TextIOWrapper(whole, encoding="utf-8-sig", newline="") as file:
-            yield file
+        with ExitStack() as stack:
+            content: Any = stack.enter_context(path.open("rb"))
+            if path.suffix.lower() == ".gz":
+                unpacked = stack.enter_context(gzip.GzipFile(fileobj=content))
+                content = stack.enter_context(io.BufferedReader(Bounded(unpacked, where), PIECE))
+            yield stack.enter_context(io.TextIOWrapper(content, encoding="utf-8-sig", newline=""))
     except UnicodeDecodeError as fault:
         what = f"not UTF-8 text (byte {fault.object[fault.start]:#04x})"
         raise DataError(where, what, "save it as UTF-8") from None
@@ -113,16 +117,6 @@ def opened_text(path: Path, where: str) -> Iterator[TextIO]:
         raise DataError(where, what, "make, copy or download it again") from None
     except csv.Error as fault:
         raise DataError(where, f"not a table of text ({fault})", "check its quotes") from None
-
-
-@contextmanager
-def opened_bytes(path: Path, where: str) -> Iterator[Any]:
-    if path.suffix.lower() != ".gz":
-        with path.open("rb") as file:
-            yield file
-    else:
-        with gzip.open(path, "rb") as packed, io.BufferedReader(Bounded(packed, where), PIECE) as whole:
-            yield whole
 
 
 class Bounded(io.RawIOBase):
