@@ -16,7 +16,7 @@ from mccgr_cli.files.readers import load
 
 def main() -> None:
     contents = load(sys.argv[1]).contents
-    X, labels, names = contents["X"], contents["labels"], contents["label_names"]
+    X, labels, names = contents["X"].load(), contents["labels"], contents["label_names"]
     for output, first in zip(sys.argv[2:4], (0, 1), strict=True):
         classes = np.unique(labels)[first::2]
         some = np.isin(labels, classes)

@@ -76,7 +76,7 @@ def main() -> None:
     given = options.parse_args()
     contents = load(given.matrix).contents
     trials = [Trial(RowSettings.normalize, int(k), run) for k in given.k.split(",") for run in range(given.runs)]
-    score = partial(perform, X=contents["X"], labels=contents["labels"])
+    score = partial(perform, X=contents["X"].load(), labels=contents["labels"])
     with ProcessPoolExecutor() as pool:
         found = np.array(list(pool.map(score, trials)))  # (trials, ways, scores)
     print("| feature weights | accuracy | nmi |\n|---|---|---|")

@@ -62,7 +62,7 @@ def planted(k: int, seed: int, level: Level, samples: int = 30, features: int = 
 
 def without_clusters(seed: int) -> dict[str, tuple[Array, int]]:
     rng = np.random.default_rng(seed)
-    textures = load(str(TEXTURES)).contents["X"].astype(np.float64)
+    textures = load(str(TEXTURES)).contents["X"].load().astype(np.float64)
     parts, where = rng.gamma(1.0, 1.0, (2, 60)), rng.random((150, 1))
     return {
         "noise": (rng.gamma(2.0, 1.0, (150, 60)), 1),
@@ -125,7 +125,7 @@ def main() -> None:
     for one in given.files:
         path, _, k = one.rpartition(":")
         contents = load(path).contents
-        show(Path(path).name, contents["X"], contents["labels"], int(k), given.jobs)
+        show(Path(path).name, contents["X"].load(), contents["labels"], int(k), given.jobs)
     if counts:
         print("\n| parts | recommended k within 1 |\n|---|---|")
         for name, found in counts.items():

@@ -30,7 +30,7 @@ def main() -> None:
     options.add_argument("--draws", type=int, default=5)
     given = options.parse_args()
     contents = load(given.matrix).contents
-    X, labels = contents["X"].astype(np.float64), [str(label) for label in contents["labels"]]
+    X, labels = contents["X"].load().astype(np.float64), [str(label) for label in contents["labels"]]
     k, shares = len(set(labels)), [float(share) for share in given.noise.split(",")]
     mine, graph = Settings(k=k), GraphSettings()
     ways = {

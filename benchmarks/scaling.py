@@ -41,7 +41,6 @@ from mccgr_cli.files.readers import load
 from mccgr_cli.settings import GraphSettings, Settings, by_preset
 from mccgr_cli.system.memory import in_words
 from mccgr_cli.workflow.placement import Room
-from mccgr_cli.workflow.stages import prepare
 
 K, NEIGHBORS, BYTES = 10, 5, 8
 SEARCHED = 200_000  # samples for the timed search, whose time grows as n^1.5
@@ -101,7 +100,7 @@ def make(path: Path, size: Size) -> Any:
         X = file.create_dataset("X", (size.samples, size.features), "f8", chunks=(256, size.features))
         for start in range(0, size.samples, 20_000):
             X[start : start + 20_000] = rng.random((min(20_000, size.samples - start), size.features))
-    return prepare(load(str(path), stays=lambda size: True), "none")
+    return load(str(path)).contents["X"].stream()
 
 
 def iteration(source: BlockSource, size: Size, graph: Any) -> float:

@@ -208,7 +208,7 @@ def test_a_run_that_is_interrupted_before_it_goes_on_can_still_go_on(mccgr, inte
     def interrupt(*_, **__):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("mccgr_cli.workflow.stages.prepare", interrupt)
+    monkeypatch.setattr("mccgr_cli.cli.job.place", interrupt)
     ended = mccgr("factorize", "--resume", interrupted)
     assert ended.stderr == f"mccgr: interrupted; continue with: mccgr factorize --resume {interrupted}\n"
 
@@ -299,8 +299,6 @@ def test_info_says_what_a_checkpoint_is_about(mccgr, interrupted):
         ("quiet", 1e30),
         ("restart", 7),
         ("restart", -1),
-        ("update_scale", "wide"),
-        ("update_scale", [1.0, 2.0]),
     ],
 )
 def test_checkpoints_that_were_changed_are_refused(refused, interrupted, name, value):
@@ -309,7 +307,31 @@ def test_checkpoints_that_were_changed_are_refused(refused, interrupted, name, v
     assert "damaged or was changed" in refused("factorize", "--resume", interrupted)
 
 
-@pytest.mark.parametrize("name", ["W", "P", "G", "A", "errors", "history/objective"])
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("state/scale", [1.0, 2.0]),
+        ("state/scale", -1.0),
+        ("state/steps", -1),
+        ("state/errors", np.full(24, -1.0)),
+        ("state/P", 1.0),
+        ("state/P", np.ones((24, 3))),
+        ("state/G", np.ones((2, 2))),
+        ("state/G", b"text"),
+        ("state/G", np.nan),
+        ("state/G/inner", np.ones(3)),
+        ("W", np.ones((59, 3))),
+    ],
+)
+def test_checkpoints_with_a_state_that_does_not_fit_are_refused(refused, interrupted, name, value):
+    with h5py.File(interrupted, "r+") as file:
+        del file["/".join(name.split("/")[:2])]
+        file[name] = value
+    message = refused("factorize", "--resume", interrupted, "-q")
+    assert "damaged" in message or "in /state" in message or "/state/G holds" in message
+
+
+@pytest.mark.parametrize("name", ["W", "state/P", "state/G", "A", "state/errors", "state", "history/objective"])
 def test_checkpoints_that_lack_something_are_refused(mccgr, interrupted, name):
     with h5py.File(interrupted, "r+") as file:
         del file[name]
@@ -317,6 +339,7 @@ def test_checkpoints_that_lack_something_are_refused(mccgr, interrupted, name):
     assert outcome.status == 1
     assert "without" in outcome.stderr or "damaged" in outcome.stderr
     assert "continue" not in outcome.stderr.splitlines()[-1]
+    assert len(outcome.stderr.splitlines()[-1].split("; ")) == 2
 
 
 def test_a_checkpoint_neither_overwrites_by_itself_nor_says_how_to_run(refused, interrupted, tmp_path):
@@ -455,7 +478,7 @@ def test_ending_a_real_run(mccgr, X_file, tmp_path, number, status):
 
 @pytest.mark.parametrize(
     ("name", "value"),
-    [("alpha", -1.0), ("alpha", np.nan), ("update_scale", -1.0), ("update_scale", np.nan), ("update_steps", -1)],
+    [("alpha", -1.0), ("alpha", np.nan), ("restart", -1), ("quiet", -1)],
 )
 def test_numbers_that_no_run_has_are_refused(refused, interrupted, name, value):
     with h5py.File(interrupted, "r+") as file:
@@ -464,7 +487,7 @@ def test_numbers_that_no_run_has_are_refused(refused, interrupted, name, value):
 
 
 @pytest.mark.parametrize("way", [(), ("--solver", "coordinate"), ("--method", "pg"), ("--method", "gdcls")])
-@pytest.mark.parametrize("name", ["W", "H", "P", "G"])
+@pytest.mark.parametrize("name", ["W", "H", "state/P", "state/G"])
 @pytest.mark.parametrize("value", [np.nan, -5.0, 1e299])
 def test_values_that_no_run_has_never_become_factors(mccgr, X_file, tmp_path, interrupt_at, way, name, value):
     undo = interrupt_at(9)

@@ -120,7 +120,7 @@ def test_our_own_reader_takes_a_table_with_its_names(mccgr, tmp_path):
     path = stored(tmp_path / "X.h5", "matrix", given)
     assert mccgr("export", path, "-o", tmp_path / "X.csv").status == 0
     read = load(str(tmp_path / "X.csv")).contents
-    assert same(read["X"], given["X"])
+    assert same(read["X"].load(), given["X"])
     assert (read["sample_names"], read["feature_names"]) == (given["sample_names"], given["feature_names"])
 
 
@@ -128,7 +128,7 @@ def test_our_own_reader_takes_a_table_without_names(mccgr, tmp_path):
     X = planted(n=6, d=3)[0]
     path = stored(tmp_path / "X.h5", "matrix", {"X": X})
     assert mccgr("export", path, "-o", tmp_path / "X.csv").status == 0
-    assert same(load(str(tmp_path / "X.csv")).contents["X"], X)
+    assert same(load(str(tmp_path / "X.csv")).contents["X"].load(), X)
 
 
 def test_what_has_no_names_is_numbered_from_0_or_has_none(mccgr, tmp_path, datasets):
@@ -154,7 +154,7 @@ def test_sparse_matrix_goes_through_matrix_market_to_the_bit(mccgr, tmp_path, dt
     X = sparse_matrix().astype(dtype)
     path = stored(tmp_path / "X.h5", "matrix", {"X": X})
     assert mccgr("export", path, "-o", tmp_path / "X.mtx").status == 0
-    for read in (mmread(tmp_path / "X.mtx"), load(str(tmp_path / "X.mtx")).contents["X"]):
+    for read in (mmread(tmp_path / "X.mtx"), load(str(tmp_path / "X.mtx")).contents["X"].load()):
         assert same(read.toarray(), X.toarray().astype(np.float64))
 
 
@@ -182,7 +182,7 @@ def test_sparse_npz_is_loaded_by_scipy_and_by_us(mccgr, tmp_path, kind):
     name, given = ("X", sparse_matrix()) if kind == "matrix" else ("A", ring(5))
     path = stored(tmp_path / "in.h5", kind, {name: given})
     assert mccgr("export", path, "-o", tmp_path / "out.npz").status == 0
-    for read in (sparse.load_npz(tmp_path / "out.npz"), load(str(tmp_path / "out.npz")).contents["X"]):
+    for read in (sparse.load_npz(tmp_path / "out.npz"), load(str(tmp_path / "out.npz")).contents["X"].load()):
         assert same(read.toarray(), given.toarray())
 
 
@@ -214,7 +214,7 @@ def test_mat_counts_past_what_the_numbers_of_the_file_hold(mccgr, tmp_path, data
 def test_mat_is_read_back_by_us(mccgr, tmp_path, X_file):
     assert mccgr("export", X_file, "-o", tmp_path / "out.mat").status == 0
     ours, back = load(str(X_file)).contents, load(str(tmp_path / "out.mat")).contents
-    assert same(back["X"], ours["X"])
+    assert same(back["X"].load(), ours["X"].load())
     assert same(back["labels"], ours["labels"])
     named = load(str(tmp_path / "out.mat"), label_key="sample_names").contents
     assert [named["label_names"][code] for code in named["labels"]] == ours["sample_names"]
@@ -230,7 +230,7 @@ def test_mat_keeps_sparse_matrices_sparse(mccgr, tmp_path, file):
     assert sparse.issparse(read["X"])
     assert same(read["X"].toarray(), X.toarray().astype(np.float64))
     assert same(read["A"].toarray(), ring(12).toarray())
-    assert same(load(str(tmp_path / "out.mat")).contents["X"].toarray(), X.toarray().astype(np.float64))
+    assert same(load(str(tmp_path / "out.mat")).contents["X"].load().toarray(), X.toarray().astype(np.float64))
 
 
 def test_results_of_experiments_go_into_arrays_by_name(mccgr, tmp_path):
@@ -300,7 +300,7 @@ def test_anndata_reads_a_graph_and_a_matrix_alone(mccgr, tmp_path, X_file):
     assert (graph.shape, graph.uns["neighbors"]["params"]["n_neighbors"]) == ((5, 0), 2)
     assert mccgr("export", X_file, "-o", tmp_path / "X.h5ad").status == 0
     read, ours = load(str(tmp_path / "X.h5ad"), label_key="label").contents, load(str(X_file)).contents
-    assert same(read["X"], ours["X"])
+    assert same(read["X"].load(), ours["X"].load())
     assert all(list(read[name]) == list(ours[name]) for name in ours.names())
 
 

@@ -353,7 +353,7 @@ def test_indices_out_of_order_are_put_in_order(tmp_path):
         group = file.create_group("X")
         group.attrs["shape"] = (2, 3)
         group["data"], group["indices"], group["indptr"] = [3.0, 1.0, 2.0, 5.0], [2, 0, 0, 1], [0, 3, 4]
-    found = load(str(tmp_path / "X.h5")).contents["X"]
+    found = load(str(tmp_path / "X.h5")).contents["X"].load()
     assert found.toarray().tolist() == [[3.0, 0.0, 3.0], [0.0, 5.0, 0.0]]
     assert found.has_canonical_format
 
@@ -474,7 +474,7 @@ def test_matlab_files_as_matlab_writes_them(tmp_path):
     truths = variable(b"X", 5, (3, 2), part(5, rows), part(5, starts), part(9, b"\1\1\1"), flags=0x200)
     opaque = part(14, part(6, struct.pack("<II", 17, 0)) + part(1, b"table") + part(1, b"MCOS"))
     (tmp_path / "X.mat").write_bytes(mat_file(opaque, truths))
-    assert load(str(tmp_path / "X.mat")).contents["X"].toarray().tolist() == [[1, 0], [0, 1], [1, 0]]
+    assert load(str(tmp_path / "X.mat")).contents["X"].load().toarray().tolist() == [[1, 0], [0, 1], [1, 0]]
 
 
 def test_heaps_upon_heaps_are_looked_at_once(refused, tmp_path):
@@ -493,7 +493,7 @@ def test_heaps_are_found_wherever_they_begin(tmp_path):
     for size in (1, 3, 7, 64, 2000):
         finder = HeapFinder()
         for start in range(0, len(content), size):
-            finder.pass_by(content[start : start + size])
+            finder.look_at(content[start : start + size])
         assert finder.places == [1000, content.rindex(HEAP)]
 
 

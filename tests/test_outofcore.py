@@ -79,9 +79,9 @@ def write_sparse(path, X, shuffled=False):
 
 
 def stored(path, how="none", dtype=None):
-    matrix = load(str(path), stays=lambda size: True)
-    assert isinstance(matrix.contents["X"], StoredMatrix)
-    return prepare(matrix, how, dtype)
+    matrix = load(str(path)).contents["X"]
+    assert matrix.in_file
+    return matrix.prepared_as(how, dtype).stream()
 
 
 def in_memory(path, how="none", dtype=None):
@@ -199,6 +199,43 @@ def test_values_are_checked_in_the_file(tmp_path):
             stored(path)
 
 
+UNFIT = {
+    "negative": lambda X: X.__setitem__((150, 3), -1),
+    "NaN": lambda X: X.__setitem__((0, 0), np.nan),
+    "infinite": lambda X: X.__setitem__((199, 23), np.inf),
+    "all zero": lambda X: X.fill(0),
+    "too large": lambda X: X.__setitem__((20, 3), 1e200),
+    "too large for float32": lambda X: X.__setitem__((20, 3), 1e50),
+    "too small": lambda X: np.multiply(X, 1e-120, out=X),
+}
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("fault", UNFIT)
+@pytest.mark.parametrize("make", [np.asarray, sparse.csr_array])
+def test_loading_and_streaming_find_the_same_faults(tmp_path, monkeypatch, fault, make):
+    """Before rows are converted or normalized, which would only warn."""
+    monkeypatch.setattr("mccgr_cli.files.lazy_matrix.LOAD_BYTES", 5000)
+    X = counts()
+    UNFIT[fault](X)
+    write = write_dense if make is np.asarray else write_sparse
+    matrix = load(str(write(tmp_path / "X.h5", make(X)))).contents["X"].prepared_as("hellinger", "float32")
+    messages = []
+    for read in (matrix.load, matrix.stream):
+        with pytest.raises(DataError) as caught:
+            read()
+        messages.append(str(caught.value))
+    assert messages[0] == messages[1]
+
+
+def test_a_matrix_that_fits_is_read_once(mccgr, tmp_path, readings):
+    path = write_dense(tmp_path / "X.h5", counts())
+    for option in ("--dtype=float64", "--dtype=float32", "--normalize=l2"):
+        readings.clear()
+        assert mccgr("factorize", path, "--k", 3, "--overwrite", option).status == 0
+        assert len(readings) == 1
+
+
 def spoil_shape(group, *shape):
     group.attrs["shape"] = shape
 
@@ -219,9 +256,9 @@ def test_sparse_indices_are_checked_in_the_file(tmp_path, spoil):
     path = write_sparse(tmp_path / "X.h5", sparse.csr_array(counts()))
     with h5py.File(path, "a") as file:
         SPOILT[spoil](file["X"])
-    for stays in (None, lambda size: True):
+    for read in (StoredMatrix.load, StoredMatrix.stream):
         with pytest.raises(DataError, match="its indices do not fit its shape"):
-            load(str(path), stays=stays)
+            read(load(str(path)).contents["X"])
 
 
 def test_what_is_compressed_is_unpacked_once_for_each_pass(tmp_path):
@@ -242,7 +279,7 @@ def test_what_is_compressed_is_unpacked_once_for_each_pass(tmp_path):
 def test_what_must_be_unpacked_whole_is_read_whole(tmp_path, monkeypatch):
     monkeypatch.setattr("mccgr_cli.files.lazy_matrix.MOST_PACKED", 100_000)
     path = write_dense(tmp_path / "X.h5", counts(2000), chunks=(2000, 1), compression="gzip")
-    assert isinstance(load(str(path), stays=lambda size: True).contents["X"], np.ndarray)
+    assert not load(str(path)).contents["X"].in_file
 
 
 # The command
@@ -417,11 +454,11 @@ def test_neighbours_among_the_rows_themselves_take_a_copy_of_x():
         return Room(1e9, True, Settings(k=5), GraphSettings(**settings))
 
     size = Size(10**5, 1000, 8)
-    assert not room(axes=10).stays(size)
-    assert room(axes=0).stays(size)
+    assert not room(axes=10).is_exceeded_by(size)
+    assert room(axes=0).is_exceeded_by(size)
     smaller = Size(62_000, 1000, 8)
-    assert not room(axes=0).stays(smaller)
-    assert room(axes=0, metric="cosine").stays(smaller)
+    assert not room(axes=0).is_exceeded_by(smaller)
+    assert room(axes=0, metric="cosine").is_exceeded_by(smaller)
 
 
 def test_what_is_not_hdf5_is_in_memory_and_that_is_said(mccgr, tmp_path, monkeypatch):
@@ -465,7 +502,7 @@ def test_there_is_some_memory():
 def test_x_stays_in_its_file_only_if_it_must():
     room = Room(1e9, True, Settings(k=5), GraphSettings())
     small, larger, endless = (Size(n, 1000, 8) for n in (10**4, 3 * 10**5, 10**8))
-    assert not room.stays(small)
-    assert room.stays(larger)
+    assert not room.is_exceeded_by(small)
+    assert room.is_exceeded_by(larger)
     with pytest.raises(MccgrError, match=r"give more --memory, a smaller --k, or fewer --axes"):
-        room.stays(endless)
+        room.is_exceeded_by(endless)

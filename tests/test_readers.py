@@ -24,7 +24,7 @@ from mccgr_cli.catalog import HISTORY
 from mccgr_cli.errors import DataError
 from mccgr_cli.files.container import Contents, encode
 from mccgr_cli.files.readers import load, load_labels
-from mccgr_cli.files.readers.checks import check_values
+from mccgr_cli.files.values import check_values
 
 N, D = 6, 4
 X = np.round(np.random.default_rng(0).random((N, D)) + 0.1, 3)
@@ -45,7 +45,8 @@ def refusal(call: Callable[[], Any]) -> str:
 
 
 def refused(source: object, **options: Any) -> str:
-    message = refusal(lambda: load(str(source), **options))
+    """The message with which a file, or X when it is loaded, is refused."""
+    message = refusal(lambda: load(str(source), **options).contents["X"].load())
     assert message.startswith(str(source).partition("::")[0])
     return message
 
@@ -182,9 +183,9 @@ def test_every_format_gives_the_same_matrix_and_labels(name: str, tmp_path: Path
     made = make(tmp_path)
     path = f"{made}{source}" if isinstance(made, Path) else str(tmp_path / source)
     contents = load(path, **options).contents
-    np.testing.assert_array_equal(contents["X"], X)
+    np.testing.assert_array_equal(contents["X"].load(), X)
     assert contents.kind == "matrix"
-    assert contents["X"].flags.c_contiguous
+    assert contents["X"].load().flags.c_contiguous
     assert contents["X"].dtype == np.float64
     assert contents["labels"].dtype == np.int64
     assert contents["labels"].tolist() == CODES
@@ -208,7 +209,7 @@ SPARSE: dict[str, Callable[[Path], Any]] = {
 @pytest.mark.parametrize("name", SPARSE)
 def test_sparse_stays_sparse(name: str, transpose: bool, tmp_path: Path) -> None:
     SPARSE[name](tmp_path / name)
-    matrix = load(f"{tmp_path}/{name}", transpose=transpose).contents["X"]
+    matrix = load(f"{tmp_path}/{name}", transpose=transpose).contents["X"].load()
     assert isinstance(matrix, sparse.csr_array)
     assert matrix.has_canonical_format
     assert matrix.dtype == np.float64
@@ -231,7 +232,7 @@ def test_float32_stays_and_everything_else_becomes_float64(
         eye = sparse.csr_array(np.eye(4))
         parts = {"data": np.ones(4, stored), "indices": eye.indices, "indptr": eye.indptr}
         np.savez(path, format=b"csr", shape=(4, 4), **parts)
-    matrix = load(str(path)).contents["X"]
+    matrix = load(str(path)).contents["X"].load()
     assert matrix.dtype == np.dtype(loaded)
     assert matrix.dtype.isnative
     np.testing.assert_array_equal(keep(matrix).sum(axis=0), np.ones(4))
@@ -239,7 +240,7 @@ def test_float32_stays_and_everything_else_becomes_float64(
 
 def test_npy_is_read(tmp_path: Path) -> None:
     np.save(tmp_path / "a.npy", np.asfortranarray(X))
-    np.testing.assert_array_equal(load(str(tmp_path / "a.npy")).contents["X"], X)
+    np.testing.assert_array_equal(load(str(tmp_path / "a.npy")).contents["X"].load(), X)
 
 
 @pytest.mark.parametrize("suffix", [".mtx", ".mtx.gz"])
@@ -253,7 +254,7 @@ def test_mtx_is_read_as_scipy_reads_it(matrix: Any, suffix: str, tmp_path: Path)
     scipy.io.mmwrite(buffer, matrix, comment="made\nby hand", precision=17)
     path = tmp_path / f"a{suffix}"
     path.write_bytes(gzip.compress(buffer.getvalue()) if suffix == ".mtx.gz" else buffer.getvalue())
-    loaded = load(str(path)).contents["X"]
+    loaded = load(str(path)).contents["X"].load()
     assert sparse.issparse(loaded) == sparse.issparse(matrix)
     dense = [m.toarray() if sparse.issparse(m) else m for m in (loaded, matrix)]
     np.testing.assert_array_equal(dense[0], dense[1])
@@ -261,12 +262,12 @@ def test_mtx_is_read_as_scipy_reads_it(matrix: Any, suffix: str, tmp_path: Path)
 
 def test_mtx_pattern_means_ones(tmp_path: Path) -> None:
     path = write(tmp_path / "a.mtx", "%%MatrixMarket matrix coordinate pattern general\n2 3 2\n1 1\n2 3\n")
-    assert load(str(path)).contents["X"].toarray().tolist() == [[1, 0, 0], [0, 0, 1]]
+    assert load(str(path)).contents["X"].load().toarray().tolist() == [[1, 0, 0], [0, 0, 1]]
 
 
 def test_duplicates_are_summed(tmp_path: Path) -> None:
     path = write(tmp_path / "a.mtx", "%%MatrixMarket matrix coordinate real general\n2 2 2\n1 1 2\n1 1 3\n")
-    assert load(str(path)).contents["X"].toarray().tolist() == [[5, 0], [0, 0]]
+    assert load(str(path)).contents["X"].load().toarray().tolist() == [[5, 0], [0, 0]]
 
 
 # Names, labels, orientation
@@ -283,8 +284,8 @@ def test_names_come_along(tmp_path: Path) -> None:
 def test_transpose_swaps_names(tmp_path: Path) -> None:
     for path in (h5ad(tmp_path / "a.h5ad"), write(tmp_path / "a.csv", table(labels=False))):
         contents = load(str(path), transpose=True).contents
-        np.testing.assert_array_equal(contents["X"], X.T)
-        assert contents["X"].flags.c_contiguous
+        np.testing.assert_array_equal(contents["X"].load(), X.T)
+        assert contents["X"].load().flags.c_contiguous
         assert contents["sample_names"] == FEATURES
         assert contents["feature_names"] == SAMPLES
 
@@ -507,7 +508,7 @@ def test_loaded_knows_its_name_and_hash(tmp_path: Path) -> None:
 
 def test_a_file_really_called_so_wins(tmp_path: Path) -> None:
     write(tmp_path / "a.csv::b.csv", "1,2\n")
-    assert load(f"{tmp_path}/a.csv::b.csv").contents["X"].tolist() == [[1, 2]]
+    assert load(f"{tmp_path}/a.csv::b.csv").contents["X"].load().tolist() == [[1, 2]]
 
 
 def give_stdin(monkeypatch: pytest.MonkeyPatch, content: bytes) -> None:
@@ -520,7 +521,7 @@ def test_standard_input_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
     loaded = load("-")
     assert loaded.name == "standard input"
     assert loaded.sha256 == hashlib.sha256(content).hexdigest()
-    np.testing.assert_array_equal(loaded.contents["X"], X)
+    np.testing.assert_array_equal(loaded.contents["X"].load(), X)
     give_stdin(monkeypatch, content)
     assert load("-::X").contents["label_names"] == NAMES
     give_stdin(monkeypatch, content)
@@ -548,7 +549,7 @@ def test_a_named_pipe_is_read_as_standard_input_is(tmp_path: Path) -> None:
     writer.start()
     loaded = load(str(tmp_path / "pipe"))
     writer.join()
-    np.testing.assert_array_equal(loaded.contents["X"], X)
+    np.testing.assert_array_equal(loaded.contents["X"].load(), X)
 
 
 def test_files_that_cannot_be_opened_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -754,7 +755,7 @@ def test_a_missing_compression_is_not_called_damage(tmp_path: Path, monkeypatch:
         ("%%MatrixMarket matrix coordinate real general\n2 2 1\n1 3 1\n", "an index outside its size"),
         ("%%MatrixMarket matrix coordinate real general\n2 2 1\n1 1 1E", "'1E'"),
         ("%%MatrixMarket matrix coordinate complex general\n2 2 1\n1 1 1 1\n", "complex"),
-        ("%%MatrixMarket matrix array real general\n2 2\n1\n1\n1\n", "3 values where 4 belong"),
+        ("%%MatrixMarket matrix array real general\n2 2\n1\n1\n1\n", "3 values instead of 4"),
     ],
 )
 def test_damaged_mtx_is_refused(text: str, what: str, tmp_path: Path) -> None:

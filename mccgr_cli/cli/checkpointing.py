@@ -224,8 +224,10 @@ class Keeper:
                 if self.found is None:
                     raise
                 raise damaged(self.found) from fault
-            except (DataError, ParameterError):  # would happen again
-                raise
+            except (DataError, ParameterError) as fault:  # would happen again
+                raise (
+                    damaged(self.found) if self.found is not None and fault.told[0] == "checkpoint" else fault
+                ) from None
             except MccgrError as fault:
                 raise fault.with_remedy(self.remedy) if self.remedy else fault from None
 

@@ -136,7 +136,7 @@ def command(
         loaded = job.load_matrix(matrix)
         if "labels" not in loaded.contents:
             raise DataError(loaded.name, "no labels to draw classes by", "name them with --label-key")
-        X, labels = loaded.contents["X"], loaded.contents["labels"]
+        X, labels = loaded.contents["X"].load(), loaded.contents["labels"]
         experiment.check(plan, X, labels)
         identity = identity_of({**parameters, "source": split_inner(matrix.source)[1]}, loaded.sha256)
         perform_trials(job, plan, X, labels, identity)

@@ -36,13 +36,8 @@ def command(matrix: MatrixInput, style: str) -> None:
     from mccgr_cli.files.container import SCHEMA
     from mccgr_cli.files.readers import load
 
-    loaded = load(
-        matrix.source,
-        kinds=tuple(SCHEMA),
-        transpose=matrix.transpose,
-        label_key=matrix.label_key,
-        stays=lambda size: True,
-    )
+    kinds = tuple(SCHEMA)
+    loaded = load(matrix.source, kinds=kinds, transpose=matrix.transpose, label_key=matrix.label_key)
     contents = loaded.contents
     facts = {
         "file": loaded.name,
@@ -64,7 +59,7 @@ def health(contents: Contents) -> dict[str, Any]:
 
     facts: dict[str, Any] = {}
     if "X" in contents:
-        samples, features, largest = count_nonzero(contents["X"])
+        samples, features, largest = count_nonzero(contents["X"].stream())
         facts["share of zeros"] = round(1 - float(samples.sum()) / (len(samples) * len(features)), 4)
         facts["empty samples"] = int(np.count_nonzero(samples == 0))
         facts["empty features"] = int(np.count_nonzero(features == 0))

@@ -16,7 +16,7 @@ import click
 
 from mccgr_cli.blocks.from_file import blocks_of
 from mccgr_cli.blocks.in_memory import size_of
-from mccgr_cli.blocks.protocol import BlockSource, Matrix, Size
+from mccgr_cli.blocks.protocol import BlockSource, Matrix
 from mccgr_cli.cli.group import invocation
 from mccgr_cli.cli.options import MatrixInput, Output, Resources
 from mccgr_cli.cli.progress import Reporter
@@ -24,14 +24,14 @@ from mccgr_cli.cli.tables import shape_of
 from mccgr_cli.errors import OutputError, ParameterError
 from mccgr_cli.files.atomic_write import Claim, check_destination, check_space, write_files, write_stream, writing
 from mccgr_cli.files.container import Contents, encode
-from mccgr_cli.files.lazy_matrix import Stays, StoredMatrix
+from mccgr_cli.files.lazy_matrix import StoredMatrix
 from mccgr_cli.files.provenance import Input, record
 from mccgr_cli.files.readers import FORMATS, HDF5_SUFFIXES, Loaded, accessing, load, split_inner
 from mccgr_cli.settings import GraphSettings, RowSettings, Settings
 from mccgr_cli.system.memory import available, in_words, require_least
 from mccgr_cli.system.processes import Crew, Workers, usable_cores
 from mccgr_cli.system.signals import postponed_interrupts
-from mccgr_cli.workflow.placement import USABLE, Room
+from mccgr_cli.workflow.placement import USABLE, Room, place
 
 if TYPE_CHECKING:
     from mccgr_cli.distributed.connection import Cluster
@@ -139,12 +139,10 @@ class Job:
 
     # Inputs
 
-    def load(
-        self, source: str, kinds: Sequence[str], matrix: MatrixInput | None = None, stays: Stays | None = None
-    ) -> Loaded:
+    def load(self, source: str, kinds: Sequence[str], matrix: MatrixInput | None = None) -> Loaded:
         """An input, remembered for provenance; ``matrix`` says how to read a matrix."""
         how = matrix or MatrixInput(source)
-        loaded = load(source, kinds=kinds, transpose=how.transpose, label_key=how.label_key, stays=stays)
+        loaded = load(source, kinds=kinds, transpose=how.transpose, label_key=how.label_key)
         main = next((name for name in ("X", "W", "A", "assignments") if name in loaded.contents), None)
         self.reporter.detail(f"read {loaded.name}: {main} {shape_of(loaded.contents[main])}" if main else loaded.name)
         if source != "-":
@@ -169,32 +167,18 @@ class Job:
 
         ``kept``: copies of a checkpoint in memory.
         """
-        from mccgr_cli.workflow import stages
-
         with self.cluster() as cluster:  # before anything is read, which may take long
-            room = self.room(settings, graph, kept)
-            dtype = rows.dtype
-
-            def stays(size: Size) -> bool:
-                import numpy as np
-
-                room.check_rest(size if dtype is None else replace(size, itemsize=np.dtype(dtype).itemsize))
-                converted = dtype is not None and np.dtype(dtype).itemsize != size.itemsize  # some rows at a time
-                return cluster is not None or converted or room.stays(size)
-
-            loaded = self.load(matrix.source, ("matrix",), matrix, stays)
-            X = stages.prepare(loaded, rows.normalize, dtype)
+            room, loaded = self.room(settings, graph, kept), self.load_matrix(matrix)
+            X = place(loaded, room, rows.normalize, rows.dtype, keep_in_file=cluster is not None)
             if cluster is not None:
                 from mccgr_cli.distributed.blocks import ClusterBlocks
 
                 yield loaded, ClusterBlocks(X, cluster), 0.0
                 return
-            if isinstance(X, StoredMatrix) and not room.stays(X.size):
-                X = X.load()
             self.note_if_on_disk(X)
             in_file = isinstance(X, StoredMatrix)
             size = X.size if isinstance(X, StoredMatrix) else size_of(X)
-            if not in_file and room.stays(size):
+            if not in_file and room.is_exceeded_by(size):
                 room.check_whole(size, loaded.name)
                 self.reporter.note(f"{loaded.name}: loaded whole; only HDF5 by rows can stay on disk")
             yield loaded, blocks_of(X), room.taken(size, in_file)

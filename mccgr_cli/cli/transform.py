@@ -27,12 +27,14 @@ def command(factors: str, matrix: MatrixInput, resources: Resources, output: Out
     """
     from mccgr_cli.cli.job import Job
     from mccgr_cli.workflow import stages
+    from mccgr_cli.workflow.placement import place
 
     parameters = options.parameters(matrix, factors=factors)
     with Job("transform", output, parameters, derived=(matrix.source, "coefficients"), resources=resources) as job:
         learnt = job.load(factors, ("factors", "clusters"))
-        new = job.load(matrix.source, ("matrix",), matrix, job.room(None, None).stays)
-        job.note_if_on_disk(new.contents["X"])
-        contents = stages.transform_matrix(learnt, new)
+        new = job.load_matrix(matrix)
+        X = place(new, job.room(None, None), stages.learnt_with(learnt)[1])
+        job.note_if_on_disk(X)
+        contents = stages.transform_matrix(learnt, new, X)
         job.reporter.note(f"coefficients: {contents['W'].shape[0]} samples on {contents['W'].shape[1]} components")
         job.write(contents)

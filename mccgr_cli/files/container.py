@@ -1,6 +1,6 @@
-"""The HDF5 container, version 1: what a file of each kind holds, and how it is read, checked and written.
+"""HDF5 files of mccgr, version 1: what each kind of file holds, and how it is read, checked and written.
 
-``docs/FORMAT.md`` is the specification in prose; ``SCHEMA`` is the same in code.
+``docs/FORMAT.md`` is the specification in prose, ``SCHEMA`` in code.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import io
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -19,28 +19,33 @@ from scipy import sparse
 from mccgr_cli.blocks.protocol import Array
 from mccgr_cli.catalog import HISTORY, RANK_HEADINGS, SCORES
 from mccgr_cli.errors import DataError
-from mccgr_cli.files.lazy_matrix import Stays, as_float, check_dtype, read_matrix, resolve, values_of
+from mccgr_cli.files.hdf5 import check_dtype, read_matrix, resolve, values_of
+from mccgr_cli.files.lazy_matrix import find_matrix
+from mccgr_cli.files.values import as_float
 
 FORMAT = "mccgr"
 VERSION = 1
 ROOT_ATTRIBUTES = ("format", "version", "kind", "provenance")
 LONGEST_LIST = 1000  # in an attribute
 LONGEST_PROVENANCE = 1 << 24  # characters
-DEEPEST_PROVENANCE = 200  # of the parts of a step, with its inputs and theirs
+DEEPEST_PROVENANCE = 200  # levels of inputs within inputs
 
 
 @dataclass(frozen=True)
 class Field:
-    """One dataset: its dimensions by letter (equal letters must be equal lengths) and its type."""
+    """One dataset: its dimensions by letter (equal letters must be equal lengths) and its type.
+
+    A name ``GROUP/*`` in a schema is any number of datasets in this group, of any shape: ``dims`` is ``*``.
+    """
 
     dims: str
     type: str  # "real", "whole", "text" or "matrix" (real; dense or CSR)
     required: bool = False
-    within: tuple[float, float] | None = None  # the least and the largest value, and finite
+    within: tuple[float, float] | None = None  # the least and the largest value; then all must be finite
 
 
 NON_NEGATIVE = (0.0, np.inf)
-ROUNDING = 1e-9  # beyond its bounds that a value may be
+ROUNDING = 1e-9  # a value may be outside its bounds by this much
 NAMES = {
     "labels": Field("n", "whole"),
     "label_names": Field("c", "text"),
@@ -53,43 +58,34 @@ FACTORS = {
     "rho": Field("d", "real", required=True, within=NON_NEGATIVE),
     **{f"history/{name}": Field("t", "real", required=True) for name in HISTORY},
 }
-# What comes with a matrix that was made from images: its visual words, and what was left out.
+# Comes with a matrix made from images: the visual words, and images that were skipped.
 EXTRACTED = {
     "codebook": Field("dv", "real"),
     "skipped/names": Field("s", "text"),
     "skipped/reasons": Field("s", "text"),
 }
-# One entry for every factorization (or k-means) of an experiment.
+
+
+def columns(type: str, names: str) -> dict[str, Field]:
+    """Required columns of a table with ``r`` rows."""
+    return {name: Field("r", type, required=True) for name in names.split()}
+
+
+# One row for every factorization (or k-means) of an experiment.
 RESULTS = {
-    **{name: Field("r", "text", required=True) for name in ("method", "normalize", "weight")},
-    **{
-        name: Field("r", "whole", required=True)
-        for name in ("k", "run", "neighbors", "iterations", "settled", "converged")
-    },
-    **{name: Field("r", "real", required=True) for name in ("alpha", "strength", "theta", "keep", "seconds")},
+    **columns("text", "method normalize weight"),
+    **columns("whole", "k run neighbors iterations settled converged"),
+    **columns("real", "alpha strength theta keep seconds"),
     **{name: Field("r", "real", required=True, within=(-1.0 if name == "ari" else 0.0, 1.0)) for name in SCORES},
 }
-# One entry for every number of components that was tried; NaN where a criterion says nothing.
+# One row for every number of components that was tried; NaN where a criterion has no value.
 RANKS = {name: Field("r", "whole" if name in ("k", "runs") else "real", required=True) for name in RANK_HEADINGS}
-# The state of a solver between two iterations: what a method has beside W and H, and the best of earlier starts.
-FINITE = (-1e300, 1e300)
-BASIS = Field("kd", "real", within=FINITE)
-BY_SAMPLE = Field("nk", "real", within=FINITE)
-SQUARE = Field("kk", "real", within=FINITE)
+# A run between two iterations: the factors, what else the solver must know (Update.restore checks that it fits), and
+# the best of earlier starts.
 CHECKPOINT = {
     "W": FACTORS["W"],
     "H": FACTORS["H"],
-    "errors": Field("d", "real", within=NON_NEGATIVE),
-    "P": BASIS,
-    "G": SQUARE,
-    "pulled": BASIS,
-    "lengths": Field("k", "real", within=NON_NEGATIVE),
-    "numerator": BY_SAMPLE,
-    "weighted": BASIS,
-    "previous/W": BY_SAMPLE,
-    "previous/H": BASIS,
-    "previous/P": BASIS,
-    "previous/G": SQUARE,
+    "state/*": Field("*", "real", within=(-1e300, 1e300)),
     **{f"history/{name}": FACTORS[f"history/{name}"] for name in HISTORY},
     **{f"best/{name}": replace(FACTORS[name], required=False) for name in ("W", "H", "rho")},
     **{f"best/history/{name}": Field("b", "real") for name in HISTORY},
@@ -101,7 +97,7 @@ SCHEMA: Mapping[str, Mapping[str, Field]] = {
     "factors": {**FACTORS, **NAMES},
     "clusters": {
         "assignments": Field("n", "whole", required=True),
-        # the factors that were clustered travel along, when it was factors that were clustered
+        # the factors, if factors were clustered
         **{name: replace(field, required=False) for name, field in FACTORS.items()},
         **NAMES,
     },
@@ -111,18 +107,17 @@ SCHEMA: Mapping[str, Mapping[str, Field]] = {
 }
 
 
-# Datasets that come together or not at all.
+# If one of these is in a file, all must be.
 TOGETHER = (
     tuple(FACTORS),
     tuple(name for name in EXTRACTED if name.startswith("skipped/")),
-    tuple(name for name in CHECKPOINT if name.startswith("previous/")),
     tuple(name for name in CHECKPOINT if name.startswith("best/")),
 )
 
 
 @dataclass(frozen=True)
 class Contents:
-    """What a file holds: its kind, its datasets by path, its root attributes and how it came to be."""
+    """What a file holds: its kind, its datasets by path, its root attributes and its provenance."""
 
     kind: str
     datasets: dict[str, Any]
@@ -136,11 +131,11 @@ class Contents:
         return name in self.datasets
 
     def names(self) -> dict[str, Any]:
-        """Labels and names, which every stage carries on."""
+        """Labels and names, which every stage copies to its result."""
         return {name: self.datasets[name] for name in NAMES if name in self.datasets}
 
     def labels_as_text(self) -> list[str] | None:
-        """The label of every sample as the user knows it."""
+        """The label of every sample by name."""
         if "labels" not in self:
             return None
         if "label_names" not in self:
@@ -155,8 +150,8 @@ def is_container(file: h5py.File) -> bool:
     return bool(file.attrs.get("format") == FORMAT)
 
 
-def read(file: h5py.File, where: str, stays: Stays | None = None) -> Contents:
-    """Read a whole file of ours, but for an X that ``stays`` in it, and check it against the schema of its kind."""
+def read(file: h5py.File, where: str) -> Contents:
+    """Read a file of mccgr and check it against the schema of its kind. X stays in the file until it is loaded."""
     kind, version = file.attrs.get("kind"), file.attrs.get("version")
     if not isinstance(version, (int, np.integer)) or version < 1:
         raise DataError(where, f"its format version is {version!r}, not a number", "the file is damaged")
@@ -165,10 +160,10 @@ def read(file: h5py.File, where: str, stays: Stays | None = None) -> Contents:
     if not isinstance(kind, str) or kind not in SCHEMA:
         raise DataError(where, f"unknown kind of file {kind!r}", f"mccgr reads {', '.join(SCHEMA)}")
     datasets = {}
-    for name, spec in SCHEMA[kind].items():
+    for name, spec in _fields_of(file, kind, where):
         node = resolve(file, name, where)
         if node is not None:
-            datasets[name] = _read_field(node, name, spec, where, stays)
+            datasets[name] = _read_field(node, name, spec, where)
         elif spec.required:
             raise DataError(where, f"a {kind} file without /{name}", "make it again")
     _check_lengths(kind, datasets, where)
@@ -180,8 +175,20 @@ def read(file: h5py.File, where: str, stays: Stays | None = None) -> Contents:
     return Contents(kind, datasets, _read_attributes(file), _read_provenance(file))
 
 
+def _fields_of(file: h5py.File, kind: str, where: str) -> Iterator[tuple[str, Field]]:
+    """The fields of the schema, with those of an open group by the names that the file has."""
+    for name, spec in SCHEMA[kind].items():
+        if spec.dims != "*":
+            yield name, spec
+        elif isinstance(group := resolve(file, name.removesuffix("/*"), where), h5py.Group):
+            found: list[str] = []
+            group.visit(found.append)
+            inner = [name.replace("*", one) for one in found]
+            yield from ((one, spec) for one in inner if isinstance(resolve(file, one, where), h5py.Dataset))
+
+
 def _read_attributes(file: h5py.File) -> dict[str, Any]:
-    """Text, numbers, and short lists of these; nothing else is ours, nor could be written again."""
+    """Text, numbers, and short lists of these. Other attributes are not written by mccgr."""
     found = {}
     for name in file.attrs:
         value = file.attrs[name] if name not in ROOT_ATTRIBUTES else None
@@ -194,7 +201,7 @@ def _read_attributes(file: h5py.File) -> dict[str, Any]:
 
 
 def is_text(*parts: Any) -> bool:
-    """Whether all that is text among them can be written: bytes that are no UTF-8 come as what has no code."""
+    """Whether the texts among these can be written: h5py reads bytes that are not UTF-8 as lone surrogates."""
     try:
         for part in parts:
             if isinstance(part, str):
@@ -210,14 +217,14 @@ def read_text(node: h5py.Dataset, name: str, where: str) -> list[str]:
     return [str(text) for text in values_of(node, where)]
 
 
-def _read_field(node: h5py.Dataset | h5py.Group, name: str, spec: Field, where: str, stays: Stays | None = None) -> Any:
+def _read_field(node: h5py.Dataset | h5py.Group, name: str, spec: Field, where: str) -> Any:
     if spec.type == "matrix" and spec.within is None:
-        return read_matrix(node, name, where, stays)
+        return find_matrix(node, name, where)
     if spec.type == "matrix":
         matrix = as_float(read_matrix(node, name, where))
         _check_bounds(matrix.data if sparse.issparse(matrix) else matrix, spec.within or NON_NEGATIVE, name, where)
         return matrix
-    if not isinstance(node, h5py.Dataset) or node.ndim != len(spec.dims):
+    if not isinstance(node, h5py.Dataset) or (spec.dims != "*" and node.ndim != len(spec.dims)):
         raise DataError(where, f"/{name} is not a dataset of {len(spec.dims)} dimensions", "make it again")
     if spec.type == "text":
         return read_text(node, name, where)
@@ -241,7 +248,7 @@ def _check_bounds(values: Array, within: tuple[float, float], name: str, where: 
 
 def _check_lengths(kind: str, datasets: Mapping[str, Any], where: str) -> None:
     seen: dict[str, tuple[int, str]] = {}
-    for name, value in datasets.items():
+    for name, value in ((name, datasets[name]) for name in SCHEMA[kind] if name in datasets):
         lengths = value.shape if hasattr(value, "shape") else (len(value),)
         for letter, length in zip(SCHEMA[kind][name].dims, lengths, strict=True):
             known, first = seen.setdefault(letter, (length, name))
@@ -257,7 +264,7 @@ def _check_lengths(kind: str, datasets: Mapping[str, Any], where: str) -> None:
 
 
 def _read_provenance(file: h5py.File) -> dict[str, Any]:
-    """Provenance is for people: a damaged one does not stop the work."""
+    """The provenance; an empty one if it is damaged, as it is only for people."""
     with contextlib.suppress(ValueError, TypeError, RecursionError):
         text = file.attrs.get("provenance", "{}")
         value = json.loads(text) if len(text) <= LONGEST_PROVENANCE else None
@@ -267,7 +274,7 @@ def _read_provenance(file: h5py.File) -> dict[str, Any]:
 
 
 def is_shallow(value: Any) -> bool:
-    """Whether what holds it can still be written: that goes down one call for each level."""
+    """Whether a value is nested so little that json can write it, which takes one call per level."""
     level: list[Any] = [value]
     for _ in range(DEEPEST_PROVENANCE):
         inner = [one.values() if isinstance(one, dict) else one for one in level if isinstance(one, (dict, list))]
@@ -281,7 +288,7 @@ def is_shallow(value: Any) -> bool:
 
 
 def encode(contents: Contents) -> bytes:
-    """The file as bytes. Made in memory: HDF5 can neither write to a pipe nor fail cleanly on a full disk."""
+    """The bytes of a file. It is made in memory: HDF5 cannot write to a pipe, nor fail cleanly on a full disk."""
     buffer = io.BytesIO()
     with h5py.File(buffer, "w") as file:
         file.attrs["format"] = FORMAT
@@ -290,9 +297,12 @@ def encode(contents: Contents) -> bytes:
         file.attrs["provenance"] = json.dumps(contents.provenance, sort_keys=True)
         for name, value in contents.attributes.items():
             file.attrs[name] = value
-        for name, spec in SCHEMA[contents.kind].items():
-            if name in contents:
-                _write_field(file, name, spec, contents[name])
+        for field_name, spec in SCHEMA[contents.kind].items():
+            group = field_name.removesuffix("*")
+            open_names = [name for name in contents.datasets if name.startswith(group)] if spec.dims == "*" else []
+            for name in open_names or [field_name]:
+                if name in contents:
+                    _write_field(file, name, spec, contents[name])
     return buffer.getvalue()
 
 

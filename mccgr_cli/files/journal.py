@@ -1,8 +1,7 @@
-"""What a long run has done so far, kept beside its output so that a killed run can go on.
+"""The finished pieces of a long run, kept beside its output: if the run is killed, the next one continues from them.
 
-A journal is a file of lines, each a JSON object: first what the run is, then a line for each piece of work, with a
-checksum. A line that is damaged or was cut short is passed over when the journal is opened again, and the piece is done
-once more.
+A journal is a file of lines. Each line is a JSON object: first the identity of the run, then one line per piece, with a
+checksum. A damaged or incomplete line is skipped when the journal is opened again, and its piece is computed again.
 """
 
 from __future__ import annotations
@@ -18,52 +17,52 @@ from mccgr_cli.errors import OutputError
 from mccgr_cli.files.atomic_write import writing
 from mccgr_cli.system.locks import lock
 
-OPENING = b'{"run": "'  # with which every journal begins
+OPENING = b'{"run": "'  # every journal begins with this
 
 
 class Journal:
-    """Pieces of work that are done, by name. Only one process may have a journal open.
+    """Results of finished pieces, by name, in ``done``. Only one process at a time can open a journal.
 
-    What another run left is refused, unless it may be done ``anew``.
+    The journal of another run is an error, unless it may be replaced (``overwrite``).
     """
 
-    def __init__(self, path: Path, identity: str, anew: bool = False) -> None:
+    def __init__(self, path: Path, identity: str, overwrite: bool = False) -> None:
         self.path = path
         self.done: dict[str, Any] = {}
         with writing(str(path)):
             if path.exists() and not path.is_file():
                 raise OutputError(str(path), "is not a regular file", "choose another name with -o, or move it")
-            self._file = path.open("a+b", buffering=0)  # so that nothing is left to write when it is closed
+            self._file = path.open("a+b", buffering=0)  # nothing is left to write when it is closed
         try:
             if lock(self._file) is False:
                 raise OutputError(str(path), "another run is writing it", "wait for it, or choose another name with -o")
             with writing(str(path)):
-                self._open(identity, anew)
+                self._open(identity, overwrite)
         except BaseException:
             self.close()
             raise
 
-    def _open(self, identity: str, anew: bool) -> None:
+    def _open(self, identity: str, overwrite: bool) -> None:
         self._file.seek(0)
-        whole = self._file.read()
-        if not whole.startswith(OPENING[: len(whole)]):
+        content = self._file.read()
+        if not content.startswith(OPENING[: len(content)]):
             raise OutputError(str(self.path), "is no part of an experiment", "choose another name with -o, or move it")
-        lines = whole[: whole.rfind(b"\n") + 1].splitlines(keepends=True)
+        lines = content[: content.rfind(b"\n") + 1].splitlines(keepends=True)
         if lines and parsed(lines[0]) != {"run": identity}:
-            if not anew:
+            if not overwrite:
                 what = "holds part of a run with other data or options"
                 raise OutputError(str(self.path), what, "give those, choose another name with -o, or give --overwrite")
             lines = []
         for entry in map(parsed, lines[1:]):
-            whole = entry.keys() == {"name", "result", "sum"} and isinstance(entry["name"], str)
-            if whole and entry["sum"] == checksum(entry["name"], entry["result"]):
+            complete = entry.keys() == {"name", "result", "sum"} and isinstance(entry["name"], str)
+            if complete and entry["sum"] == checksum(entry["name"], entry["result"]):
                 self.done[entry["name"]] = entry["result"]
         self._file.truncate(sum(map(len, lines)))
         if not lines:
             self._write({"run": identity})
 
     def add(self, name: str, result: Any) -> None:
-        """Keep a piece of work; it is on the disk when this returns."""
+        """Keep a piece; it is on the disk when this returns."""
         self.done[name] = result
         with writing(str(self.path)):
             self._write({"name": name, "result": result, "sum": checksum(name, result)})
@@ -71,16 +70,16 @@ class Journal:
                 raise OutputError(str(self.path), "was deleted while the run was writing it", "run it again")
 
     def _write(self, entry: dict[str, Any]) -> None:
-        left = memoryview(json.dumps(entry).encode() + b"\n")
-        while left:
-            left = left[self._file.write(left) :]
+        rest = memoryview(json.dumps(entry).encode() + b"\n")
+        while rest:
+            rest = rest[self._file.write(rest) :]
         os.fsync(self._file.fileno())
 
     def close(self) -> None:
         self._file.close()
 
     def remove(self) -> None:
-        """When all is done and safe elsewhere."""
+        """Delete the journal, after the result is written."""
         with contextlib.suppress(OSError):
             self.path.unlink()
         self.close()
@@ -91,7 +90,7 @@ def checksum(name: str, result: Any) -> int:
 
 
 def parsed(line: bytes) -> dict[str, Any]:
-    """An entry; an empty one for what a crash or a full disk left of it."""
+    """An entry, or an empty one if a crash or a full disk damaged the line."""
     try:
         entry = json.loads(line)
     except (ValueError, RecursionError):

@@ -1,199 +1,91 @@
-"""Matrices as HDF5 stores them, dense or sparse: read whole, or left in their file and read some rows at a time."""
+"""The matrix X of a file, before it is decided whether X is read into memory.
+
+Rows of an HDF5 file stay there until they are read (:class:`StoredMatrix`). A matrix of any other origin is in memory
+already (:class:`MatrixInMemory`). Both have ``shape``, ``dtype``, ``size``, ``nnz`` (None: dense), and
+
+* ``in_file``: whether a few rows at a time can be read from a file,
+* ``prepared_as(how, dtype)``: the matrix with normalized rows in another precision, which replaces this one,
+* ``load()``: the whole matrix in memory,
+* ``stream()``: what blocks are made of without loading: rows in a file stay there.
+
+The last two check the values. :func:`mccgr_cli.workflow.placement.place` chooses one of them.
+"""
 
 from __future__ import annotations
 
-import math
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, BinaryIO, TypeAlias
+from typing import Any, TypeAlias
 
 import h5py
 import numpy as np
 from scipy import sparse
 
+from mccgr_cli.blocks.from_file import FileBlocks
+from mccgr_cli.blocks.in_memory import size_of
 from mccgr_cli.blocks.protocol import Array, Matrix, Size, chunks
 from mccgr_cli.blocks.rows import normalize
 from mccgr_cli.errors import DataError
+from mccgr_cli.files import hdf5
+from mccgr_cli.files.values import SAFE, as_float, check_scale, check_values, extremes, float_type
 from mccgr_cli.system.memory import in_words, require
 
-LARGEST_LENGTH = 1 << 48  # of a sparse matrix: beyond that, sizes in bytes overflow
 LOAD_BYTES = 64 << 20  # read at a time
-MOST_PACKED = 256 << 20  # bytes that are unpacked together; beyond that some rows take as much memory as all
-MOST_UNPACKED, FREE_BYTES = 1_000_000, 1000  # times what a file holds, and this, that a matrix in it can be
-CHUNK_SLOTS = 10_007  # in which HDF5 finds unpacked chunks again: many more than there are, so that few meet
-TEXT_BYTES = 64  # at least, of a text in memory
-CHECKSUM_BYTES = 4
-MOST_HOPS = 32  # from soft link to soft link; more are a circle
+MOST_PACKED = 256 << 20  # bytes that are unpacked together; beyond that a few rows take as much memory as all
+MOST_UNPACKED, FREE_BYTES = (
+    1_000_000,
+    1000,
+)  # a matrix is at most this many times what its file holds and this
+CHUNK_SLOTS = 10_007  # where HDF5 looks up unpacked chunks: many more than chunks, so that few share one
 
-Stays: TypeAlias = Callable[[Size], bool]  # whether a matrix of this size is to be left in its file
 ReadRows: TypeAlias = Callable[[slice, Array | None], Matrix]
 
 
-@contextmanager
-def opened(source: Path | BinaryIO, where: str, **options: Any) -> Iterator[h5py.File]:
-    """An open file; whatever h5py cannot make of it is said in one line."""
-    try:
-        with h5py.File(source, "r", **options) as file:
-            yield file
-    except BlockingIOError:
-        raise DataError(where, "another program is writing it", "wait until that is done") from None
-    except (OSError, KeyError, RuntimeError, ValueError, TypeError, OverflowError) as fault:
-        what = f"damaged or truncated HDF5 file ({' '.join(str(fault).split())})"
-        raise DataError(where, what, "make, copy or download it again") from fault
+@dataclass(frozen=True)
+class MatrixInMemory:
+    """A matrix that had to be read at once, with checked values: not HDF5, from a pipe, or stored by column."""
 
+    X: Matrix
+    where: str  # for messages
+    in_file = False
 
-def resolve(group: h5py.Group, path: str, where: str, hops: int = MOST_HOPS) -> h5py.Dataset | h5py.Group | None:
-    """The object at ``path``, or None. Links that lead out of the file are refused, not followed."""
-    node: Any = group
-    for part in path.strip("/").split("/"):
-        link = node.get(part, getlink=True) if isinstance(node, h5py.Group) else None
-        if link is None:
-            return None
-        if isinstance(link, h5py.ExternalLink):
-            raise DataError(where, f"/{path.strip('/')} is a link to another file", "copy the data into this one")
-        if isinstance(link, h5py.SoftLink):  # followed by hand: its path may cross a link out of the file
-            start = node.file if link.path.startswith("/") else node
-            node = resolve(start, link.path, where, hops - 1) if hops else None
-        else:
-            node = node[part]
-    if isinstance(node, h5py.Dataset) and (node.is_virtual or node.external):
-        raise DataError(where, f"/{path.strip('/')} keeps its values in another file", "copy the data into this one")
-    return node
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self.size.samples, self.size.features
 
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        dtype: np.dtype[Any] = self.X.dtype
+        return dtype
 
-def check_dtype(node: h5py.Dataset, name: str, expected: str, where: str) -> None:
-    kinds = "iu" if expected == "whole" else "fiub"
-    if node.dtype.kind not in kinds:
-        raise DataError(where, f"/{name} holds {node.dtype} where {expected} numbers belong", "convert it")
+    @property
+    def size(self) -> Size:
+        return size_of(self.X)
 
+    @property
+    def nnz(self) -> int | None:
+        return self.size.values
 
-def check_filters(node: h5py.Dataset | h5py.Group, name: str, where: str) -> None:
-    """A compression that is not installed is not a damaged file."""
-    stored = resolve(node, "data", where) if isinstance(node, h5py.Group) else node
-    if not isinstance(stored, h5py.Dataset):
-        return
-    plan = stored.id.get_create_plist()
-    for code, _, _, title in (plan.get_filter(i) for i in range(plan.get_nfilters())):
-        if not h5py.h5z.filter_avail(code):
-            what = f"/{name} is compressed by {title.decode(errors='replace') or code}, which HDF5 lacks here"
-            raise DataError(where, what, "repack it: h5repack -f GZIP=4 FILE NEWFILE")
+    def prepared_as(self, how: str, dtype: str | None = None) -> MatrixInMemory:
+        """Changed in place where possible: two copies may not fit."""
+        X = self.X
+        if dtype is not None and X.dtype != dtype:
+            check_scale(float(X.max()), np.dtype(dtype), self.where)
+            X = X.astype(dtype)
+        return MatrixInMemory(normalize(X, how), self.where)
 
+    def load(self) -> Matrix:
+        return self.X
 
-def values_of(dataset: h5py.Dataset, where: str) -> Any:
-    """All of a dataset, if there is memory for what it declares, and for what must be unpacked together."""
-    if dataset.shape is None:
-        raise DataError(where, f"{dataset.name} has no values", "the file is damaged")
-    text = h5py.check_string_dtype(dataset.dtype) is not None
-    each = dataset.dtype.itemsize + (TEXT_BYTES if text else 0)
-    check_chunks(dataset, where)
-    amount = max(each * math.prod(dataset.shape), chunk_bytes(dataset))
-    require(amount, where, str(dataset.name), dataset.id.get_storage_size())
-    return dataset.asstr(errors="replace")[()] if text else dataset[()]
-
-
-def check_chunks(dataset: h5py.Dataset, where: str) -> None:
-    """Refuse chunks too short for the checksum at their end: HDF5 would look for it before their beginning."""
-    if not dataset.fletcher32 or dataset.chunks is None:
-        return
-    sizes: list[int] = []
-    dataset.id.chunk_iter(lambda chunk: sizes.append(chunk.size))
-    if min(sizes, default=CHECKSUM_BYTES) < CHECKSUM_BYTES:
-        raise DataError(where, f"{dataset.name} is damaged or truncated", "make, copy or download it again")
-
-
-def chunk_bytes(dataset: h5py.Dataset) -> int:
-    return int(dataset.dtype.itemsize * math.prod(dataset.chunks or ()))
-
-
-def as_float(values: Matrix) -> Matrix:
-    """Reals of any type as native float32 (only what is stored so) or float64."""
-    with np.errstate(over="ignore"):  # a long double may become infinite, which is found later
-        return values.astype(float_type(values.dtype), copy=False)
-
-
-def float_type(stored: np.dtype[Any]) -> np.dtype[Any]:
-    return np.dtype(np.float32 if stored.kind == "f" and stored.itemsize == 4 else np.float64)
-
-
-# Whole
-
-
-def read_matrix(node: h5py.Dataset | h5py.Group, name: str, where: str, stays: Stays | None = None) -> Any:
-    """A dense dataset, or a CSR or CSC group of data, indices and indptr; or where it is, if it ``stays`` there."""
-    if isinstance(node, h5py.Dataset):
-        if node.ndim != 2:
-            raise DataError(where, f"/{name} has the shape {node.shape}", "a matrix has two dimensions")
-        check_dtype(node, name, "real", where)
-        shape = int(node.shape[0]), int(node.shape[1])
-        left = left_in_file(node, {"data": node}, shape, where, stays)
-        return np.asarray(values_of(node, where)) if left is None else left
-    parts = sparse_parts(node, name, where)
-    lengths = np.asarray(node.attrs.get("shape", node.attrs.get("h5sparse_shape", ())))
-    if lengths.shape != (2,) or lengths.dtype.kind not in "iu" or lengths.max() > LARGEST_LENGTH:
-        raise DataError(where, f"/{name} does not state its shape", "write it as the attribute 'shape'")
-    shape = int(lengths[0]), int(lengths[1])
-    by_column = "csc" in str(node.attrs.get("encoding-type", node.attrs.get("h5sparse_format", "csr")))
-    left = None if by_column else left_in_file(node, parts, shape, where, stays)
-    if left is not None:
-        return left
-    found = {part: values_of(parts[part], where) for part in parts}
-    return compressed_matrix(found, shape, by_column, f"{where}: /{name}")
-
-
-def sparse_parts(group: h5py.Group, name: str, where: str) -> dict[str, h5py.Dataset]:
-    parts = {}
-    for part in ("data", "indices", "indptr"):
-        dataset = resolve(group, part, where)
-        if not isinstance(dataset, h5py.Dataset) or dataset.ndim != 1:
-            raise DataError(
-                where,
-                f"/{name} is a group but not a sparse matrix (no {part})",
-                "name a dataset with FILE::/dataset",
-            )
-        check_dtype(dataset, f"{name}/{part}", "real" if part == "data" else "whole", where)
-        parts[part] = dataset
-    return parts
-
-
-def compressed_matrix(
-    parts: Mapping[str, Array], shape: tuple[int, int], by_column: bool, where: str
-) -> sparse.csr_array[Any]:
-    """A checked CSR matrix out of the three arrays of a CSR or CSC one."""
-    data, indices, indptr = parts["data"], parts["indices"], parts["indptr"]
-    if data.dtype.kind not in "fiub":
-        what = "complex numbers" if data.dtype.kind == "c" else f"{data.dtype} values"
-        raise DataError(where, f"holds {what}", "NMF needs real numbers")
-    lines, width = (shape[1], shape[0]) if by_column else shape
-    fits = width >= 0 and starts_fit(indptr, lines, len(data)) and len(indices) == len(data)
-    if not fits or (len(indices) > 0 and (indices.min() < 0 or indices.max() >= width)):
-        raise misfit(where)
-    require(8.0 * shape[0], where)  # where the rows begin
-    make = sparse.csc_array if by_column else sparse.csr_array
-    # as floats: duplicates are summed below, and small integers would overflow
-    matrix = make((as_float(data), indices, indptr), shape=shape).tocsr()
-    matrix.sum_duplicates()  # and sorts the indices
-    return matrix
-
-
-def starts_fit(indptr: Array, lines: int, values: int) -> bool:
-    """Whether these can be where the lines of a sparse matrix begin among its values."""
-    ends = len(indptr) == lines + 1 and indptr[0] == 0 and indptr[-1] == values
-    return bool(ends and not np.any(indptr[1:] < indptr[:-1]))
-
-
-def misfit(where: str) -> DataError:
-    return DataError(where, "its indices do not fit its shape", "the file is damaged")
-
-
-# Left in its file
+    stream = load
 
 
 @dataclass(frozen=True)
 class StoredMatrix:
-    """Rows of a matrix that stays in its file. Other processes that see the same file can read it too."""
+    """Rows of a matrix in an HDF5 file. It can be pickled: other processes that see the file can read it too."""
 
     path: str
     name: str  # in the file
@@ -203,10 +95,12 @@ class StoredMatrix:
     stored: np.dtype[Any]
     unit: int  # rows that the file keeps together
     packed: int  # bytes that must be unpacked together, if it is compressed
+    held: int  # bytes that the file has of it
     stamp: tuple[int, int]  # the length of the file and when it was changed
     dtype: np.dtype[Any]  # of the rows that are handed out
     how: str = "none"  # they are normalized
-    largest: float = 0.0  # of the values in the file, once they are checked
+    checked: bool = False  # whether NMF can factorize the values
+    in_file = True
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -214,7 +108,6 @@ class StoredMatrix:
 
     @property
     def nnz(self) -> int | None:
-        """Stored values, if it is sparse."""
         return self.size.values
 
     def part(self, rows: slice) -> StoredMatrix:
@@ -222,9 +115,51 @@ class StoredMatrix:
         values = self.size.values and self.size.values * samples // self.size.samples
         return replace(self, first=self.first + rows.start, size=replace(self.size, samples=samples, values=values))
 
-    def prepared_as(self, how: str, dtype: str | None) -> StoredMatrix:
+    def prepared_as(self, how: str, dtype: str | None = None) -> StoredMatrix:
         chosen = self.dtype if dtype is None else np.dtype(dtype)
         return replace(self, how=how, dtype=chosen, size=replace(self.size, itemsize=chosen.itemsize))
+
+    def stream(self) -> StoredMatrix:
+        """Itself, after one pass over the file that checks the values."""
+        if self.checked:
+            return self
+        largest = check_values(FileBlocks(self.prepared_as("none", float_type(self.stored).name)), self.where)
+        check_scale(largest, self.dtype, self.where)
+        return replace(self, checked=True)
+
+    def load(self) -> Matrix:
+        """All rows, in memory. Values are checked in the same reading, before rows are converted or normalized."""
+        if not self.checked:
+            require(self.size.bytes, self.where, f"/{self.name}", self.held)
+        some = chunks(self.size.samples, max(1, LOAD_BYTES * self.size.samples // max(1, self.size.bytes)))
+        largest = [0.0]
+
+        def prepared(raw: Matrix) -> Matrix:
+            if not self.checked:
+                largest.append(self._largest_of(raw))
+            return self.prepared(raw)
+
+        with self.reading() as read:
+            if self.size.values is not None:
+                pieces = (prepared(read(rows, None)) for rows in some)
+                X = joined_rows(pieces, self.shape, self._values(), self.dtype)
+            else:
+                X = np.empty(self.shape, self.dtype)
+                for rows in some:
+                    X[rows] = prepared(read(rows, X[rows] if self.stored == self.dtype else None))
+        if not self.checked and max(largest) < self._safe_range()[0]:
+            self.stream()  # names the fault
+        return X
+
+    def _largest_of(self, raw: Matrix) -> float:
+        least, largest = extremes(raw)
+        if not (least >= 0 and largest <= self._safe_range()[1]):  # also true of NaN
+            self.stream()  # names the fault and where it is
+        return largest
+
+    def _safe_range(self) -> tuple[float, float]:
+        ranges = [SAFE[dtype.itemsize] for dtype in (float_type(self.stored), self.dtype)]
+        return max(low for low, _ in ranges), min(high for _, high in ranges)
 
     @contextmanager
     def reading(self) -> Iterator[ReadRows]:
@@ -232,8 +167,8 @@ class StoredMatrix:
         if stamp_of(self.path) != self.stamp:
             raise DataError(self.where, "has changed since it was first read", "run the command again")
         # Without compression a cache of chunks would be one more copy; with it, they would be unpacked again and again.
-        with opened(Path(self.path), self.where, rdcc_nbytes=self.packed, rdcc_nslots=CHUNK_SLOTS) as file:
-            node = resolve(file, self.name, self.where)
+        with hdf5.opened(Path(self.path), self.where, rdcc_nbytes=self.packed, rdcc_nslots=CHUNK_SLOTS) as file:
+            node = hdf5.resolve(file, self.name, self.where)
             if isinstance(node, h5py.Dataset):
                 yield self._dense_reader(node)
             elif isinstance(node, h5py.Group):
@@ -249,7 +184,7 @@ class StoredMatrix:
         return read
 
     def _sparse_reader(self, group: h5py.Group) -> ReadRows:
-        parts = sparse_parts(group, self.name, self.where)
+        parts = hdf5.sparse_parts(group, self.name, self.where)
         starts = parts["indptr"][self.first : self.first + self.size.samples + 1].astype(np.int64, copy=False)
 
         def read(rows: slice, _: Array | None = None) -> Matrix:
@@ -257,41 +192,32 @@ class StoredMatrix:
             found = {"data": parts["data"][first:last], "indices": parts["indices"][first:last]}
             found["indptr"] = starts[rows.start : rows.stop + 1] - first
             shape = rows.stop - rows.start, self.size.features
-            return compressed_matrix(found, shape, False, f"{self.where}: /{self.name}")
+            return hdf5.compressed_matrix(found, shape, False, f"{self.where}: /{self.name}")
 
         return read
 
     def _values(self) -> int:
-        """How many these rows store: of a part, ``size`` has a guess."""
-        with opened(Path(self.path), self.where) as file:
-            starts = sparse_parts(file[self.name], self.name, self.where)["indptr"]
+        """The number of stored values of these rows: ``size`` has only a guess for a part."""
+        with hdf5.opened(Path(self.path), self.where) as file:
+            starts = hdf5.sparse_parts(file[self.name], self.name, self.where)["indptr"]
             return int(starts[self.first + self.size.samples]) - int(starts[self.first])
 
     def buffer(self, rows: int) -> Array | None:
         """Room for dense rows as they are stored."""
         return None if self.size.values is not None else np.empty((rows, self.size.features), self.stored)
 
-    def load(self) -> Matrix:
-        """All rows, in memory."""
-        some = chunks(self.size.samples, max(1, LOAD_BYTES * self.size.samples // max(1, self.size.bytes)))
-        with self.reading() as read:
-            pieces = (self.prepared(read(rows, None)) for rows in some)
-            if self.size.values is not None:
-                return joined_rows(pieces, self.shape, self._values(), self.dtype)
-            X = np.empty(self.shape, self.dtype)
-            for rows, piece in zip(some, pieces, strict=True):
-                X[rows] = piece
-        return X
-
     def prepared(self, raw: Matrix) -> Matrix:
-        """Rows as they are computed with; those that were read are used up."""
+        """Rows to compute with, from rows as they are stored, which may be changed."""
         return normalize(as_float(raw).astype(self.dtype, copy=False), self.how)
+
+
+LazyMatrix: TypeAlias = StoredMatrix | MatrixInMemory
 
 
 def joined_rows(
     pieces: Iterable[sparse.csr_array[Any]], shape: tuple[int, int], values: int, dtype: np.dtype[Any]
 ) -> sparse.csr_array[Any]:
-    """CSR pieces below each other, with at most so many values in all: one at a time is in memory beside the whole."""
+    """CSR pieces below each other, with at most ``values`` values. Only one piece at a time is in memory."""
     data, indices = np.empty(values, dtype), np.empty(values, np.int32 if max(*shape, values) < 2**31 else np.int64)
     counts, filled = [np.zeros(1, np.int64)], 0
     for piece in pieces:
@@ -303,37 +229,32 @@ def joined_rows(
     return sparse.csr_array((data[:filled], indices[:filled], starts), shape=shape)
 
 
-def left_in_file(
-    node: h5py.Dataset | h5py.Group,
-    parts: Mapping[str, h5py.Dataset],
-    shape: tuple[int, int],
-    where: str,
-    stays: Stays | None,
-) -> StoredMatrix | None:
-    """Where the matrix is, if it ``stays`` there, and can be read from there some rows at a time."""
+def find_matrix(node: h5py.Dataset | h5py.Group, name: str, where: str) -> StoredMatrix | Matrix:
+    """A matrix that stays in its file; or all of it, if a few rows cannot be read without the rest."""
+    parts, shape, by_column = hdf5.matrix_layout(node, name, where)
+    path = node.file.filename
+    if by_column or min(shape) <= 0 or not os.path.isfile(path):  # noqa: PTH113 (data from a pipe has no path)
+        return hdf5.read_matrix(node, name, where)
     values = parts["data"]
     dtype = float_type(values.dtype)
     size = Size(*shape, dtype.itemsize, None if values is node else len(values))
-    name = node.file.filename
-    if stays is None or min(shape) <= 0 or not stays(size) or not os.path.isfile(name):  # noqa: PTH113 (a pipe's: no path)
-        return None
-    if size.bytes > MOST_UNPACKED * (FREE_BYTES + sum(part.id.get_storage_size() for part in parts.values())):
-        raise DataError(
-            where, f"{node.name} declares {in_words(size.bytes)} and holds next to nothing", "make it again"
-        )
+    held = sum(part.id.get_storage_size() for part in parts.values())
+    if size.bytes > MOST_UNPACKED * (FREE_BYTES + held):
+        what = f"{node.name} declares {in_words(size.bytes)} and holds next to nothing"
+        raise DataError(where, what, "make it again")
     for part in parts.values():
-        check_chunks(part, where)
+        hdf5.check_chunks(part, where)
     unit = values.chunks[0] if values is node and values.chunks is not None else 1
     packed = max(unpacked_together(part) for part in parts.values())
     if packed > MOST_PACKED:
-        return None
+        return hdf5.read_matrix(node, name, where)
     if size.values is not None:
-        fits = starts_fit(values_of(parts["indptr"], where), shape[0], size.values)
+        fits = hdf5.starts_fit(hdf5.values_of(parts["indptr"], where), shape[0], size.values)
         if not fits or len(parts["indices"]) != size.values:
-            raise misfit(f"{where}: {node.name}")
-    path = os.path.abspath(name)  # noqa: PTH100
+            raise hdf5.misfit(f"{where}: {node.name}")
+    path, name = os.path.abspath(path), str(node.name).strip("/")  # noqa: PTH100
     stored = values.dtype.newbyteorder("=")
-    return StoredMatrix(path, str(node.name), where, 0, size, stored, unit, packed, stamp_of(path), dtype)
+    return StoredMatrix(path, name, where, 0, size, stored, unit, packed, held, stamp_of(path), dtype)
 
 
 def unpacked_together(dataset: h5py.Dataset) -> int:

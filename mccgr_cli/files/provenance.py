@@ -1,4 +1,4 @@
-"""How a result came to be, as it is stored in the result."""
+"""The provenance of a result: command, parameters, versions and inputs, stored in the result itself."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PACKAGES = ("numpy", "scipy", "scikit-learn", "h5py", "opencv-python-headless", 
 
 @dataclass(frozen=True)
 class Input:
-    """What a result was made from."""
+    """A file that a result was made from."""
 
     name: str  # what the user typed
     sha256: str
@@ -28,9 +28,9 @@ class Input:
 def record(
     command: str, parameters: Mapping[str, Any], inputs: Sequence[Input], words: Sequence[str] | None = None
 ) -> dict[str, Any]:
-    """Command line, parameters, versions, time, and the inputs with their own provenance in turn.
+    """Command line, parameters, versions, time, and the inputs with their own provenance.
 
-    ``words`` are the command line, if it is not what the process was started with.
+    ``words`` is the command line, if it is not the one that started the process.
     """
     return {
         "command": command,
@@ -38,17 +38,17 @@ def record(
         "parameters": dict(parameters),
         "versions": {"mccgr": __version__, "python": sys.version.split()[0], **installed_versions()},
         "time": datetime.now(UTC).isoformat(timespec="seconds"),
-        "inputs": [vars(given) for given in inputs],
+        "inputs": [vars(one) for one in inputs],
     }
 
 
 def lineage(command: str, parameters: Mapping[str, Any], inputs: Sequence[Input]) -> dict[str, Any]:
-    """The same without what differs from one run to the next, for what shall have the same bytes."""
+    """The provenance without time and command line: the same input gives the same bytes."""
     return {
         "command": command,
         "parameters": dict(parameters),
         "versions": {"mccgr": __version__},
-        "inputs": [vars(given) for given in inputs],
+        "inputs": [vars(one) for one in inputs],
     }
 
 

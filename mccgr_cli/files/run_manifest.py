@@ -1,8 +1,8 @@
-"""What the stages of a run have made in a folder, and from what, so that another run does only what has changed.
+"""What the stages of a run wrote into a folder, and from what: another run repeats only what has changed.
 
-``run.json`` names for every stage the file that it wrote, with its checksum, and a key: the hash of all that this file
-depends on. It does so before the file gets its name, and remembers which one it replaces: whenever a run is killed, it
-knows its files again. Files that have been changed since, or that no run wrote, are not taken for its own.
+``run.json`` has for each stage the name and checksum of its file, and a key: the hash of everything that the file
+depends on. It is written before the file gets its name, and also has the checksum of the file that is replaced. So a
+run recognizes its files even if it was killed. Files that were changed since, or come from elsewhere, are not its own.
 """
 
 from __future__ import annotations
@@ -22,21 +22,20 @@ LARGEST = 1 << 20  # bytes
 
 
 class Manifest:
-    """Of one folder."""
+    """The ``run.json`` of a folder. One that is damaged or something else counts as empty."""
 
     def __init__(self, folder: Path) -> None:
         self.path = folder / NAME
-        self.source = str(read_object(self.path).get("source", ""))  # of the run that made it
-        self._stages: dict[str, dict[str, Any]] = read(self.path)
-        self._known: dict[str, str] = {}  # checksums of files that were looked at
-
-    @property
-    def is_ours(self) -> bool:
-        """Whether there is one, or the name is free."""
-        return bool(self._stages) or not os.path.lexists(self.path) or read_object(self.path).get("format") == FORMAT
+        found = read_object(self.path)
+        self.source = str(found.get("source", ""))  # of the run that made it
+        self.can_be_written = found.get("format") == FORMAT or not os.path.lexists(self.path)
+        stages = found.get("stages") if found.get("format") == FORMAT else None
+        named = stages.items() if isinstance(stages, dict) else ()
+        self._stages: dict[str, dict[str, Any]] = {name: made for name, made in named if isinstance(made, dict)}
+        self._checksums: dict[str, str] = {}  # of files that were read before
 
     def is_current(self, stage: str, key: str, name: str) -> bool:
-        """Whether this file of a stage is there, and would be made again as it is."""
+        """Whether the file of a stage is there and would come out the same."""
         made = self._stages.get(stage, {})
         found = self.checksum(name)
         return found is not None and (made.get("key"), made.get("file"), made.get("sha256")) == (key, name, found)
@@ -48,25 +47,25 @@ class Manifest:
         return found is not None and any(found in (made.get("sha256"), made.get("replaced")) for made in made_here)
 
     def checksum(self, name: str) -> str | None:
-        if name not in self._known:
+        if name not in self._checksums:
             path = self.path.parent / name
             if not path.is_file():
                 return None
-            self._known[name] = checksum_of(path)
-        return self._known[name]
+            self._checksums[name] = checksum_of(path)
+        return self._checksums[name]
 
     def add(self, stage: str, key: str, name: str, content: bytes) -> None:
-        """A stage is about to write this file."""
+        """Record the file that a stage is about to write."""
         replaced = self.checksum(name) if self.owns(name) else None
         self._stages[stage] = {"key": key, "file": name, "sha256": hashlib.sha256(content).hexdigest()}
         if replaced is not None:
             self._stages[stage]["replaced"] = replaced
-        self._known.pop(name, None)
+        self._checksums.pop(name, None)
         text = json.dumps({"format": FORMAT, "source": self.source, "stages": self._stages}, indent=2)
         write_files({self.path: text.encode() + b"\n"}, overwrite=True)
 
     def leave_out(self, stages: Container[str]) -> None:
-        """Of what earlier runs made, only these stages are still wanted: remove the files of others."""
+        """Remove the files of all stages but these, if earlier runs made them."""
         for stage in [stage for stage in self._stages if stage not in stages]:
             name = self._stages[stage].get("file")
             if isinstance(name, str) and name == Path(name).name and self.owns(name):
@@ -75,22 +74,12 @@ class Manifest:
 
 
 def key_of(*parts: object) -> str:
-    """The hash of what something depends on."""
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
 
 
 def checksum_of(path: Path) -> str:
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-def read(path: Path) -> dict[str, dict[str, Any]]:
-    """The stages in a manifest; none in what is damaged or something else."""
-    found = read_object(path)
-    stages = found.get("stages") if found.get("format") == FORMAT else None
-    if not isinstance(stages, dict):
-        return {}
-    return {name: made for name, made in stages.items() if isinstance(made, dict)}
 
 
 def read_object(path: Path) -> dict[str, Any]:
@@ -104,7 +93,7 @@ def read_object(path: Path) -> dict[str, Any]:
 
 
 def foreign(manifest: Manifest, names: Sequence[str]) -> list[str]:
-    """Of these files, those that are there and are not a run's own; links that lead nowhere are not, either."""
-    own_name = [] if manifest.is_ours else [NAME]
+    """Files of these names that exist and were not made by a run, also links that lead nowhere."""
+    own_name = [] if manifest.can_be_written else [NAME]
     folder = manifest.path.parent
     return own_name + [name for name in names if os.path.lexists(folder / name) and not manifest.owns(name)]

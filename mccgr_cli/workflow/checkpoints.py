@@ -1,4 +1,4 @@
-"""The state of a run of the solver as the contents of a file, from which another process goes on."""
+"""Checkpoints: the state of a factorization as the contents of a file, from which another process continues."""
 
 from __future__ import annotations
 
@@ -12,41 +12,40 @@ import numpy as np
 from scipy import sparse
 
 from mccgr_cli import __version__
-from mccgr_cli.blocks.protocol import Array, BlockSource
+from mccgr_cli.blocks.protocol import BlockSource
 from mccgr_cli.catalog import HISTORY
 from mccgr_cli.core.solver import PATIENCE, Best, Factors, Progress
 from mccgr_cli.errors import DataError
-from mccgr_cli.files.container import SCHEMA, Contents
+from mccgr_cli.files.container import Contents
 from mccgr_cli.files.provenance import Input
 from mccgr_cli.files.readers import Loaded, split_inner, suffix_of
 from mccgr_cli.settings import Settings
 
-LARGEST_NUMBER = 1e300
-ARRAYS = frozenset(name for name in SCHEMA["checkpoint"] if "history/" not in name and not name.startswith("best/"))
+STATE = "state/"  # the group of what a solver must know beside W and H
 
 
 @dataclass(frozen=True)
 class Run:
-    """What is computed, and from what."""
+    """What a run computes, and from which files."""
 
     parameters: dict[str, Any]  # values of the options that say what to compute
     output: str | None  # where the result goes
     inputs: list[Input]  # X first
 
     def same_as(self, other: Run) -> bool:
-        """Whether the results of both are the same."""
+        """Whether both runs have the same result."""
         return self._identity() == other._identity()
 
     def _identity(self) -> str:
-        """A matrix may have been moved meanwhile; but the same bytes, read in another way, are another matrix."""
+        """What decides the result. A file may be moved, but its suffix and the dataset decide how it is read."""
         path, inner = split_inner(str(self.parameters.get("source")))
         about = {**self.parameters, "source": [suffix_of(Path(path)), inner]}
-        return json.dumps([about, [given.sha256 for given in self.inputs]], sort_keys=True)
+        return json.dumps([about, [one.sha256 for one in self.inputs]], sort_keys=True)
 
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """A run that can go on."""
+    """A run that can continue."""
 
     run: Run
     progress: Progress
@@ -55,17 +54,15 @@ class Checkpoint:
 
 def checkpoint_contents(checkpoint: Checkpoint) -> Contents:
     progress, run = checkpoint.progress, checkpoint.run
-    arrays = {name: value for name, value in progress.update.items() if name in ARRAYS}
-    numbers = {name: value for name, value in progress.update.items() if name not in ARRAYS}
-    datasets: dict[str, Any] = arrays | of_history("history", progress.history)
+    datasets: dict[str, Any] = {stored_name(name): value for name, value in progress.update.items()}
+    datasets |= history_datasets("history", progress.history)
     if checkpoint.A is not None:
         datasets["A"] = checkpoint.A
     attributes: dict[str, Any] = {
-        **{f"update_{name}": value for name, value in numbers.items()},
         "restart": progress.restart,
         "quiet": progress.quiet,
         "random": json.dumps(progress.random),
-        "run": json.dumps({**vars(run), "inputs": [vars(given) for given in run.inputs], "version": __version__}),
+        "run": json.dumps({**vars(run), "inputs": [vars(one) for one in run.inputs], "version": __version__}),
     }
     if progress.alpha is not None:
         attributes["alpha"] = progress.alpha
@@ -75,7 +72,7 @@ def checkpoint_contents(checkpoint: Checkpoint) -> Contents:
             "best/W": best.W,
             "best/H": best.H,
             "best/rho": best.rho,
-            **of_history("best/history", best.history),
+            **history_datasets("best/history", best.history),
         }
         attributes |= {
             "best_objective": progress.best.objective,
@@ -85,57 +82,51 @@ def checkpoint_contents(checkpoint: Checkpoint) -> Contents:
     return Contents("checkpoint", datasets, attributes)
 
 
-def of_history(folder: str, history: Mapping[str, Any]) -> dict[str, Any]:
+def stored_name(name: str) -> str:
+    return name if name in ("W", "H") else STATE + name
+
+
+def history_datasets(folder: str, history: Mapping[str, Any]) -> dict[str, Any]:
     return {f"{folder}/{name}": history[name] for name in HISTORY}
 
 
-def read_run(given: Loaded) -> Run:
-    """What the run in a checkpoint computes."""
+def read_run(file: Loaded) -> Run:
+    """The run that a checkpoint belongs to."""
     try:
-        stored = json.loads(given.contents.attributes["run"])
+        stored = json.loads(file.contents.attributes["run"])
         version = stored.pop("version")
         run = Run(dict(stored["parameters"]), stored["output"], [Input(**one) for one in stored["inputs"]])
         if not run.inputs:
             raise ValueError
     except (KeyError, TypeError, ValueError, AttributeError, RecursionError):
-        raise damaged(given) from None
+        raise damaged(file) from None
     if version != __version__:
         what = f"of a run of mccgr {version}, and this is {__version__}"
-        raise DataError(given.name, what, "go on with that version, or run it anew")
+        raise DataError(file.name, what, "continue with that version, or start the run again")
     return run
 
 
-def read_progress(given: Loaded, settings: Settings, X: BlockSource) -> Progress:
-    """How far the run had got, if it is one with these settings on a matrix like this."""
-    contents, (n, d) = given.contents, X.shape
+def read_progress(file: Loaded, settings: Settings, X: BlockSource) -> Progress:
+    """The state in a checkpoint, if it fits these settings and this matrix."""
+    contents, (n, d) = file.contents, X.shape
     try:
         about = dict(contents.attributes)
-        numbers = {
-            name.removeprefix("update_"): plain_number(value)
-            for name, value in about.items()
-            if name.startswith("update_")
-        }
-        arrays = {name: as_computed(contents, name, X.dtype) for name in ARRAYS if name in contents and name != "A"}
+        state = {name.removeprefix(STATE): value for name, value in contents.datasets.items() if name.startswith(STATE)}
+        state |= {"W": contents["W"], "H": contents["H"]}
         best = read_best(contents, about, X.dtype)
         random = json.loads(about["random"])
         np.random.default_rng().bit_generator.state = random
         alpha = float(about["alpha"]) if "alpha" in about else None
         restart, quiet = int(about["restart"]), int(about["quiet"])
         history = {name: contents[f"history/{name}"] for name in HISTORY}
-        fits = numbers.get("scale", 0) >= 0 and numbers.get("steps", 0) >= 0 and (alpha is None or 0 <= alpha < np.inf)
+        fits = alpha is None or 0 <= alpha < np.inf
         fits &= 0 <= restart < settings.restarts and 0 <= quiet <= PATIENCE and (restart == 0 or best is not None)
         fits &= contents["W"].shape == (n, settings.k) and contents["H"].shape == (settings.k, d)
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError, RecursionError):
-        raise damaged(given) from None
+        raise damaged(file) from None
     if not fits:
-        raise damaged(given)
-    return Progress(restart, history, quiet, arrays | numbers, random, alpha, best)
-
-
-def as_computed(contents: Contents, name: str, dtype: np.dtype[Any]) -> Array:
-    """An array in the precision that the solver has it in: that of X where there is a row for each sample."""
-    by_sample = SCHEMA["checkpoint"][name].dims.startswith("n")
-    return np.asarray(contents[name], dtype=dtype if by_sample else np.float64)
+        raise damaged(file)
+    return Progress(restart, history, quiet, state, random, alpha, best)
 
 
 def read_best(contents: Contents, about: Mapping[str, Any], dtype: np.dtype[Any]) -> Best | None:
@@ -148,11 +139,5 @@ def read_best(contents: Contents, about: Mapping[str, Any], dtype: np.dtype[Any]
     return Best(float(about["best_objective"]), factors)
 
 
-def plain_number(value: Any) -> Any:
-    if not isinstance(value, (bool, int, float)) or not abs(value) < LARGEST_NUMBER:  # also true of NaN
-        raise TypeError
-    return value
-
-
-def damaged(given: Loaded) -> DataError:
-    return DataError(given.name, "a checkpoint that is damaged or was changed", "run the command anew without it")
+def damaged(file: Loaded) -> DataError:
+    return DataError(file.name, "a checkpoint that is damaged or was changed", "run the command again without it")

@@ -13,7 +13,7 @@ import numpy as np
 
 from mccgr_cli.blocks.from_file import blocks_of
 from mccgr_cli.blocks.protocol import Array, BlockSource, Matrix
-from mccgr_cli.blocks.rows import Transformed, normalize
+from mccgr_cli.blocks.rows import Transformed
 from mccgr_cli.catalog import HISTORY
 from mccgr_cli.core import kmeans as clustering
 from mccgr_cli.core.graph import GraphHealth, build_graph
@@ -24,7 +24,6 @@ from mccgr_cli.errors import DataError, ParameterError, one_line
 from mccgr_cli.files.container import FACTORS, Contents
 from mccgr_cli.files.lazy_matrix import StoredMatrix
 from mccgr_cli.files.readers import Loaded
-from mccgr_cli.files.readers.checks import check_scale
 from mccgr_cli.images.settings import Description, Learning
 from mccgr_cli.settings import NORMALIZATIONS, GraphSettings, Settings
 from mccgr_cli.workflow.factorization import Graph as Graph
@@ -43,18 +42,8 @@ if TYPE_CHECKING:  # the libraries for images are loaded only where there are im
 
 
 def prepare(matrix: Loaded, normalization: str, dtype: str | None = None) -> Matrix:
-    """X with normalized rows in this precision. X is removed from the contents, so that only one copy exists.
-
-    A matrix that stays in its file is not read now: its rows are normalized whenever they are read.
-    """
-    X: Matrix = matrix.contents.datasets.pop("X")
-    if isinstance(X, StoredMatrix):
-        check_scale(X.largest, np.dtype(dtype or X.dtype), matrix.name)
-        return X.prepared_as(normalization, dtype)
-    if dtype is not None and X.dtype != dtype:
-        check_scale(float(X.max()), np.dtype(dtype), matrix.name)
-        X = X.astype(dtype)
-    return normalize(X, normalization)
+    """Load X in this precision with normalized rows. The contents lose their X, so that there is only one copy."""
+    return matrix.contents.datasets.pop("X").prepared_as(normalization, dtype).load()
 
 
 def words_contents(
@@ -174,16 +163,21 @@ def check_clusters(k: int, assign: str, samples: int) -> None:
         raise ParameterError("--k", f"{k} clusters for {samples} samples", "give fewer")
 
 
-def transform_matrix(factors: Loaded, matrix: Loaded) -> Contents:
-    """The coefficients of new samples on the basis H of a factors file, with the normalization stored there."""
+def learnt_with(factors: Loaded) -> tuple[str, str]:
+    """The method that a basis was learnt by, and the normalization of the rows."""
     require(factors, "H", "rho")
-    learnt = factors.contents
-    method, normalization = learnt.attributes.get("method", "l2"), learnt.attributes.get("normalize", "none")
+    attributes = factors.contents.attributes
+    method, normalization = attributes.get("method", "l2"), attributes.get("normalize", "none")
     if method not in METHODS or normalization not in NORMALIZATIONS:
         what = f"learnt by method {method!r} on rows normalized by {normalization!r}, which this mccgr does not know"
         raise DataError(factors.name, what, "update mccgr, or make the file again")
-    names = matrix.contents.names()
-    X = prepare(matrix, normalization)
+    return method, normalization
+
+
+def transform_matrix(factors: Loaded, matrix: Loaded, X: Matrix | StoredMatrix) -> Contents:
+    """The coefficients of new samples on the basis H of a factors file; X is normalized as :func:`learnt_with` says."""
+    method, _ = learnt_with(factors)
+    learnt, names = factors.contents, matrix.contents.names()
     order = order_of_features(X.shape[1], names, factors, matrix.name)
     source: BlockSource = blocks_of(X)
     if order is not None:

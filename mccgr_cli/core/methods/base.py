@@ -191,9 +191,11 @@ class Update(ABC):
         return {name: getattr(self, name) for name in self.kept if getattr(self, name) is not None}
 
     def restore(self, state: dict[str, Any]) -> None:
+        """Go on from what :meth:`state` returned; an error if it does not fit the problem."""
         for name in self.kept:
-            if getattr(self, name, name) is not None:  # what a problem like this has
-                setattr(self, name, state[name])
+            known = getattr(self, name, self.H)  # what only a step makes has the shape of H
+            if known is not None:  # else a problem like this has no such thing
+                setattr(self, name, fitting(state, name, known))
 
     @property
     def rho(self) -> Array:
@@ -208,6 +210,18 @@ class Update(ABC):
     @abstractmethod
     def comparable_objective(self) -> float:
         """What restarts are compared by."""
+
+
+def fitting(state: dict[str, Any], name: str, known: Any) -> Any:
+    """An array or number of a saved state, in the type of the ``known`` one that it replaces, if it has its shape."""
+    value = np.asarray(state.get(name, ""))
+    if value.dtype.kind not in "fiub" or value.shape != np.shape(known):
+        raise unfit(f"{name!r} is missing or has another shape")
+    return value.astype(known.dtype, copy=False) if isinstance(known, np.ndarray) else type(known)(value)
+
+
+def unfit(why: str) -> DataError:
+    return DataError("checkpoint", f"it is damaged or was changed ({why})", "run the command again without it")
 
 
 class QuadraticUpdate(Update):
@@ -235,7 +249,9 @@ class QuadraticUpdate(Update):
     def restore(self, state: dict[str, Any]) -> None:
         super().restore(state)
         for name in self.loss.kept:
-            setattr(self.loss, name, state[name])
+            setattr(self.loss, name, fitting(state, name, getattr(self.loss, name)))
+        if min(self.errors.min(), self.steps, *(getattr(self.loss, name) for name in self.loss.kept)) < 0:
+            raise unfit("a number below 0")
         self.GH = self.G @ self.H
         if self.graph is not None:
             self.graph.weigh(self.rho, self.H)

@@ -22,7 +22,7 @@ import numpy as np
 from mccgr_cli.blocks.in_memory import MemoryBlocks
 from mccgr_cli.blocks.products import Products
 from mccgr_cli.blocks.protocol import Array, Matrix, Partial, chunks
-from mccgr_cli.core.methods.base import GraphTerm, Problem, QuadraticUpdate, gather, restored
+from mccgr_cli.core.methods.base import GraphTerm, Problem, QuadraticUpdate, fitting, gather, restored, unfit
 
 # Rounds over the components for each pass over X: they work on small matrices. Fewer do where they come this near.
 ROUNDS = 6
@@ -88,10 +88,14 @@ class CoordinateUpdate(QuadraticUpdate):
 
     def restore(self, state: dict[str, Any]) -> None:
         super().restore(state)
+        if self.lengths is not None and self.lengths.min() < 0:
+            raise unfit("a length below 0")
         if self.graph is not None:
-            self.numerator, self.weighted = state["numerator"], state["weighted"]
+            self.numerator = fitting(state, "numerator", self.numerator)
+            self.weighted = fitting(state, "weighted", self.weighted)
         if "previous/W" in state:
-            self.previous = Point(**{name: state[f"previous/{name}"] for name in KEPT_OF_POINT}, pull=None)
+            parts = {name: fitting(state, f"previous/{name}", getattr(self, name)) for name in KEPT_OF_POINT}
+            self.previous = Point(**parts, pull=None)
 
     def improve(self, rho: Array, before: float) -> None:
         here, highest = self.point, before * (1 + self.rounding)

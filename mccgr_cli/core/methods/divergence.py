@@ -31,6 +31,7 @@ class DivergenceUpdate(Update):
     """
 
     kept = (*Update.kept, "pulled", "divergence")
+    divergence = 0.0
 
     def start(self) -> Terms:
         self._sweep(update=False)

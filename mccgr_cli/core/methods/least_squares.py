@@ -91,6 +91,7 @@ class ProjectedGradientUpdate(AlternatingUpdate):
     """
 
     kept = (*AlternatingUpdate.kept, "tolerance_H", "tolerance_W")
+    tolerance_H = tolerance_W = 0.0
 
     def __init__(self, problem: Problem, W: Array, H: Array) -> None:
         super().__init__(problem, W, H)

@@ -1,8 +1,7 @@
-"""From whatever the user names to a checked matrix: a file of ours, a foreign one, or standard input.
+"""Read what the user names: a file of mccgr, a file of another program, or standard input. Begin with :func:`load`.
 
-Each format has a reader that hands over what it found (:mod:`mccgr_cli.files.readers.arrays`,
-:mod:`mccgr_cli.files.readers.text`, :mod:`mccgr_cli.files.readers.hdf5`). Types, labels and values are
-checked in :mod:`mccgr_cli.files.readers.checks`.
+Each format has a reader (``hdf5``, ``arrays``, ``matlab``, ``text``) that returns what it found. ``checks`` turns that
+into types that mccgr computes with.
 """
 
 from __future__ import annotations
@@ -18,7 +17,6 @@ from typing import Any, BinaryIO
 
 from mccgr_cli.errors import DataError
 from mccgr_cli.files.container import Contents
-from mccgr_cli.files.lazy_matrix import Stays
 from mccgr_cli.files.readers import arrays, hdf5, matlab, text
 from mccgr_cli.files.readers.arrays import Found
 from mccgr_cli.files.readers.checks import code_labels, finish_matrix
@@ -36,7 +34,7 @@ class Loaded:
 
 @dataclass(frozen=True)
 class Format:
-    """How a file that is not HDF5 gives up its matrix and its labels."""
+    """The functions that read the matrix and the labels of a file that is not HDF5."""
 
     matrix: Callable[[Path, str | None, str | None, str], Found]
     labels: Callable[[Path, str | None, str], Any]
@@ -57,7 +55,7 @@ FORMATS = {
 }
 HDF5_SUFFIXES = (".h5", ".hdf5", ".h5ad")
 
-# kind of file: how it is called, and where one comes from
+# kind of file: how messages call it, and where it comes from
 KINDS = {
     "matrix": ("a matrix", "mccgr extract or your own data"),
     "graph": ("a graph", "mccgr graph"),
@@ -75,14 +73,15 @@ def load(
     kinds: Sequence[str] = ("matrix",),
     transpose: bool = False,
     label_key: str | None = None,
-    stays: Stays | None = None,
 ) -> Loaded:
-    """Read ``PATH``, ``PATH::INNER`` or ``-``, and check it: what comes out is fit to compute with.
+    """Read ``PATH``, ``PATH::INNER`` or ``-`` (standard input), and check it.
 
-    A matrix that ``stays`` in its file becomes a :class:`StoredMatrix`, if it is stored by rows.
+    Only files of these ``kinds`` are accepted. With ``transpose``, samples are in columns. ``label_key`` names the
+    labels, if the file does not make it obvious. X of a matrix file is a
+    :data:`mccgr_cli.files.lazy_matrix.LazyMatrix`: rows of an HDF5 file are not read yet.
     """
     with opened(source) as file:
-        contents = read_contents(file, label_key, stays)
+        contents = read_contents(file, label_key)
     if contents.kind not in kinds:
         raise wrong_kind(contents.kind, kinds, file.name)
     if contents.kind == "matrix":
@@ -106,10 +105,10 @@ def load_labels(source: str) -> list[str]:
     return [names[code] for code in codes]
 
 
-def read_contents(file: Source, label_key: str | None, stays: Stays | None = None) -> Contents:
+def read_contents(file: Source, label_key: str | None) -> Contents:
     if file.is_hdf5:
         matlab = file.suffix == ".mat"
-        found = hdf5.read_hdf5(file.handle, file.inner, label_key, file.name, matlab, stays)
+        found = hdf5.read_hdf5(file.handle, file.inner, label_key, file.name, matlab)
         return found if isinstance(found, Contents) else Contents("matrix", found)
     path = foreign_path(file)
     if file.suffix not in FORMATS:
@@ -131,7 +130,7 @@ def wrong_kind(kind: str, kinds: Sequence[str], where: str) -> DataError:
 
 @dataclass(frozen=True)
 class Source:
-    """A file whose bytes have been seen once."""
+    """A file that has been read once, for its checksum."""
 
     name: str  # for messages
     handle: Path | BinaryIO  # BinaryIO for what came down a pipe
@@ -173,7 +172,7 @@ def opened(typed: str) -> Iterator[Source]:
 
 
 def split_inner(typed: str) -> tuple[str, str | None]:
-    """``PATH::INNER`` into its parts, unless a file is really called so."""
+    """Split ``PATH::INNER``, unless a file has this name."""
     require_name(typed)
     location, separator, inner = typed.rpartition("::")
     with accessing(typed):
@@ -187,7 +186,7 @@ def require_name(typed: str) -> None:
 
 @contextmanager
 def accessing(name: str) -> Iterator[None]:
-    """What the system says about a file, in our words."""
+    """Turn errors of the system about an input into a DataError with a remedy."""
     try:
         yield
     except FileNotFoundError:
@@ -195,17 +194,17 @@ def accessing(name: str) -> Iterator[None]:
     except IsADirectoryError:
         raise DataError(name, "is a folder", "name a file in it; a folder of images is for 'mccgr extract'") from None
     except PermissionError:
-        raise DataError(name, "permission denied", "ask its owner for leave to read it") from None
+        raise DataError(name, "permission denied", "ask its owner for permission to read it") from None
     except OSError as fault:
         raise DataError(name, f"cannot be read: {(fault.strerror or str(fault)).lower()}") from None
 
 
 def look_through(stream: BinaryIO, copy: BinaryIO | None = None) -> tuple[str, list[int]]:
-    """The SHA-256 of a stream, and where HDF5 may have heaps in it; copied on the way if it cannot be read twice."""
+    """The SHA-256 of a stream, and where HDF5 may have heaps in it. A pipe is copied, as it cannot be read twice."""
     digest, heaps = hashlib.sha256(), HeapFinder()
     while chunk := stream.read(HASH_BYTES):
         digest.update(chunk)
-        heaps.pass_by(chunk)
+        heaps.look_at(chunk)
         if copy is not None:
             copy.write(chunk)
     return digest.hexdigest(), heaps.places
@@ -217,7 +216,7 @@ def suffix_of(path: Path) -> str:
 
 
 def foreign_path(file: Source) -> Path:
-    """The path of a file that is not HDF5 and was not to be."""
+    """The path of a file that is not HDF5; an error if it should be."""
     if not isinstance(file.handle, Path):
         raise DataError(file.name, "not HDF5", "only HDF5 comes down a pipe: give other files by name")
     if file.suffix in HDF5_SUFFIXES:

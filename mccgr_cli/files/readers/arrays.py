@@ -1,6 +1,6 @@
-"""Files of named arrays: which one is the matrix, which one the labels; and .npy and .npz.
+"""Files of named arrays: which one is the matrix and which the labels. And the formats .npy and .npz.
 
-A reader here hands over what it found as it was stored (:data:`Found`); :mod:`mccgr_cli.files.readers` checks it.
+A reader returns what it found as it is stored (:data:`Found`); :mod:`mccgr_cli.files.readers.checks` checks it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from scipy import sparse
 
 from mccgr_cli.blocks.protocol import Array
 from mccgr_cli.errors import DataError, MccgrError
-from mccgr_cli.files.lazy_matrix import compressed_matrix
+from mccgr_cli.files.hdf5 import compressed_matrix
 from mccgr_cli.system.memory import require
 
 # "X", and where the file has them "labels" (not yet coded), "sample_names" and "feature_names"
@@ -35,7 +35,7 @@ SPARSE_PARTS = frozenset(("format", "shape", "data", "indices", "indptr", "row",
 
 
 class Variables(Protocol):
-    """The named arrays of a file, none of them read before it is asked for."""
+    """The named arrays of a file. Each is read when it is asked for."""
 
     @property
     def where(self) -> str: ...
@@ -49,18 +49,18 @@ class Variables(Protocol):
     def matrix(self, name: str) -> Any: ...
 
     def labels(self, name: str) -> Any:
-        """Numbers or text, one a sample, in whatever shape they are stored."""
+        """Numbers or text, one per sample, in any shape."""
         ...
 
 
 def read_variables(variables: Variables, inner: str | None, label_key: str | None) -> Found:
-    """The matrix called ``inner`` and labels called ``label_key``, or those whose names give them away."""
+    """The matrix ``inner`` and the labels ``label_key``; if they are None, those with one of the usual names."""
     matrix_name = inner or choose_matrix(variables)
     found: Found = {"X": variables.matrix(matrix_name)}
     label_name = label_key or guess_labels(variables, but=matrix_name)
     if label_name:
         found["labels"] = variables.labels(label_name)
-    # a matrix that was named may be one of several in the file: then labels of another length are not its own
+    # The file may have several matrices: labels of another length belong to another one.
     if label_name and inner and not label_key and np.size(found["labels"]) not in found["X"].shape:
         del found["labels"]
     return found
@@ -80,7 +80,7 @@ def choose_matrix(variables: Variables) -> str:
             return name
     shapes = {name: variables.shape(name) for name in variables.names() if not is_label_name(name)}
     matrices = {name: shape for name, shape in shapes.items() if shape is not None and len(shape) == 2}
-    # MATLAB has no vectors, only matrices of one row or column: they count if there is nothing else
+    # MATLAB stores vectors as matrices of one row or column: they count only if there is nothing else.
     choice = [name for name, shape in matrices.items() if min(shape) > 1] or list(matrices)
     if len(choice) == 1:
         return choice[0]
@@ -101,7 +101,7 @@ def guess_labels(variables: Variables, but: str | None = None) -> str | None:
 
 
 def same_name(wanted: str, names: list[str]) -> str | None:
-    """The name spelt so or, failing that, in another case."""
+    """The name ``wanted`` or, if there is none, the same in upper or lower case."""
     if wanted in names:
         return wanted
     return next((name for name in names if name.lower() == wanted.lower()), None)
@@ -122,7 +122,7 @@ def missing(variables: Variables, name: str) -> DataError:
 
 @dataclass(frozen=True)
 class ListedVariables:
-    """Variables whose shapes stand in a listing of the file; each is read when it is asked for."""
+    """Variables of a file whose shapes are known without reading them."""
 
     where: str
     format_name: str
@@ -146,16 +146,16 @@ class ListedVariables:
 
 
 def checked_sparse(matrix: Any, where: str) -> sparse.csr_array[Any]:
-    """CSR out of what a library built from a file without looking at the indices."""
+    """CSR from a sparse matrix whose indices nobody has checked."""
     if matrix.format not in ("csr", "csc"):
-        return sparse.csr_array(matrix)  # the coordinates of a COO matrix are checked when it is made
+        return sparse.csr_array(matrix)  # scipy checks the coordinates of a COO matrix
     parts = {"data": matrix.data, "indices": matrix.indices, "indptr": matrix.indptr}
     return compressed_matrix(parts, matrix.shape, matrix.format == "csc", where)
 
 
 @contextmanager
 def parsing(format_name: str, where: str) -> Iterator[None]:
-    """Any complaint of a library's parser is about the file: nothing but the parser runs in here."""
+    """Turn any error of a library that parses a file into a DataError. Only the parser may run in this context."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -188,7 +188,7 @@ def load_npy(path: Path, where: str) -> Array:
 
 
 def read_array(file: IO[bytes], length: int, where: str) -> Array:
-    """An array out of so many bytes of a file; what it declares is checked before room is made for it."""
+    """An array from a file of ``length`` bytes. Its declared size is checked before memory is taken."""
     about = array_header(file)
     if about is not None:
         shape, dtype = about
@@ -200,12 +200,12 @@ def read_array(file: IO[bytes], length: int, where: str) -> Array:
     file.seek(0)
     values = np.asarray(np.lib.format.read_array(file, allow_pickle=False))
     if values.dtype.kind == "U" and values.size and values.ravel().view(np.uint32).max() > sys.maxunicode:
-        raise ValueError("letters that there are not")
+        raise ValueError("characters that are not Unicode")
     return values
 
 
 def array_header(file: IO[bytes]) -> tuple[tuple[int, ...], np.dtype[Any]] | None:
-    """Shape and type; None for records, which alone need a newer version of the format."""
+    """Shape and type; None for arrays of records, which have a newer header."""
     headers = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
     version = np.lib.format.read_magic(file)
     if version not in headers:
@@ -223,7 +223,7 @@ def read_npz_labels(path: Path, inner: str | None, where: str) -> Any:
 
 
 def npz_variables(path: Path, where: str) -> ListedVariables:
-    """The arrays of an archive; the parts of a matrix that scipy saved count as one, called X."""
+    """The arrays of an archive. The parts of a sparse matrix that scipy saved count as one array, X."""
     with parsing(".npz", where), zipfile.ZipFile(path) as archive:
         members = [name.removesuffix(".npy") for name in archive.namelist() if name.endswith(".npy")]
         shapes = {name: npz_member_shape(archive, name) for name in members}

@@ -1,4 +1,4 @@
-"""From what a reader found to what can be computed with: types, labels and values, each fault in one line."""
+"""Check what a reader found, and convert it to the types that mccgr computes with."""
 
 from __future__ import annotations
 
@@ -10,28 +10,22 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from mccgr_cli.blocks.from_file import FileBlocks, blocks_of
 from mccgr_cli.blocks.in_memory import MemoryBlocks
 from mccgr_cli.blocks.protocol import Array, Matrix
 from mccgr_cli.errors import DataError
 from mccgr_cli.files.container import EXTRACTED
-from mccgr_cli.files.lazy_matrix import StoredMatrix, as_float
+from mccgr_cli.files.lazy_matrix import LazyMatrix, MatrixInMemory, StoredMatrix
 from mccgr_cli.files.readers.arrays import Found
+from mccgr_cli.files.values import as_float, check_values
 from mccgr_cli.system.memory import available
-
-# By size of a number in bytes: between these, the largest value can be squared and summed safely.
-SAFE = {4: (1e-12, 1e12), 8: (1e-100, 1e100)}
 
 
 def finish_matrix(found: Found, transpose: bool, where: str) -> Found:
-    X = found["X"] if isinstance(found["X"], StoredMatrix) else as_real(found["X"], where)
+    """X as a LazyMatrix, and labels and names if their number is right."""
+    X: LazyMatrix = finish_x(found["X"], transpose, where)
     names = [found.get("sample_names"), found.get("feature_names")]
     if transpose:
-        X = transposed(X, where)
         names.reverse()
-    largest = check_values(blocks_of(X), where)
-    if isinstance(X, StoredMatrix):
-        X = replace(X, largest=largest)
     finished: Found = {"X": X}
     if "labels" in found:
         finished["labels"], finished["label_names"] = (
@@ -52,13 +46,20 @@ def finish_matrix(found: Found, transpose: bool, where: str) -> Found:
     return finished
 
 
-def transposed(X: Matrix | StoredMatrix, where: str) -> Matrix:
+def finish_x(X: StoredMatrix | Any, transpose: bool, where: str) -> LazyMatrix:
+    """Rows stay in their file; a matrix that is in memory, or must be to be transposed, is checked now."""
     if isinstance(X, StoredMatrix):
+        if not transpose:
+            return X
         if 2 * X.size.bytes > available():
             what = "is too large for memory, and its columns cannot be read some at a time"
             raise DataError(where, what, "store it with samples in rows")
-        X = X.load()
-    return X.T.tocsr() if sparse.issparse(X) else np.ascontiguousarray(X.T)
+        X = replace(X, checked=True).load()  # checked below: messages name rows and columns after transposing
+    X = as_real(X, where)
+    if transpose:
+        X = X.T.tocsr() if sparse.issparse(X) else np.ascontiguousarray(X.T)
+    check_values(MemoryBlocks(X), where)
+    return MatrixInMemory(X, where)
 
 
 def as_real(X: Any, where: str) -> Matrix:
@@ -83,7 +84,7 @@ WHOLE_NUMBER = re.compile(r"(-?(?:0|[1-9][0-9]{0,17}))(?:\.0*)?")
 
 
 def code_labels(stored: Any, where: str) -> tuple[Array, list[str]]:
-    """Codes into the sorted names of the labels: numbers in their order, also those written as text."""
+    """A code per sample, and the sorted names that the codes stand for. Numbers are sorted by value, also as text."""
     labels = np.asarray(stored)
     if labels.size != max(labels.shape, default=0):
         raise DataError(where, f"labels: an array of shape {labels.shape}", "a sample has one label")
@@ -117,79 +118,3 @@ def cell_value(cell: Any, where: str) -> Any:
             raise DataError(where, "labels: cells that hold no text", "labels are whole numbers or text")
         return cell.item()
     return cell
-
-
-# Values
-
-
-def check_values(source: MemoryBlocks | FileBlocks, where: str, some: bool = True) -> float:
-    """Refuse what NMF cannot factorize; the largest value. Copies nothing if all is well.
-
-    ``some`` values must be above 0: there is nothing to learn from zeros, though they have coefficients.
-    """
-    n, d = source.shape
-    if n == 0 or d == 0:
-        raise DataError(where, f"empty matrix ({n} x {d})", "NMF needs samples and features")
-    least, largest = np.transpose([found for _, found in source.map(extremes)])
-    if not (least.min() >= 0 and largest.max() < np.inf):  # also true of NaN
-        raise value_fault(source, where)
-    if largest.max() > 0:
-        check_scale(float(largest.max()), source.dtype, where)
-    elif some:
-        raise DataError(where, "all values are zero", "there is nothing to factorize")
-    return float(largest.max())
-
-
-def extremes(X_b: Matrix) -> tuple[float, float]:
-    values = stored_values(X_b)
-    return (float(values.min()), float(values.max())) if values.size else (0.0, 0.0)
-
-
-def check_scale(largest: float, dtype: np.dtype[Any], where: str) -> None:
-    low, high = SAFE[dtype.itemsize]
-    if not low <= largest <= high:
-        what = f"its largest value, {largest:g}, is too {'large' if largest > high else 'small'} to compute with"
-        raise DataError(where, f"{what} as {dtype}", "rescale it, for instance to a mean of 1")
-
-
-def stored_values(X: Matrix) -> Array:
-    values: Array = X.data if sparse.issparse(X) else X
-    return values
-
-
-NON_NEGATIVE = "NMF needs X >= 0: give counts or intensities as they were, before they were centred or made logarithms"
-VALUE_FAULTS: tuple[tuple[Callable[[Array], Array], str, str, str], ...] = (
-    (np.isnan, "value is NaN", "values are NaN", "remove or impute them"),
-    (np.isinf, "value is infinite", "values are infinite", "remove or replace them"),
-    (lambda values: values < 0, "negative value", "negative values", NON_NEGATIVE),
-)
-
-
-def value_fault(source: MemoryBlocks | FileBlocks, where: str) -> DataError:
-    """Count the worst kind of fault and name the place of the first."""
-    for is_fault, one, several, remedy in VALUE_FAULTS:
-        found = [(rows.start, *faults) for rows, faults in source.map(block_faults, shared=(is_fault,))]
-        count = sum(number for _, number, _ in found)
-        if count:
-            start, (row, rest) = next((start, place) for start, number, place in found if number)
-            return DataError(
-                where, f"{count} {one if count == 1 else several}, first at row {start + row}{rest}", remedy
-            )
-    raise AssertionError("a fault that vanished")
-
-
-def block_faults(X_b: Matrix, is_fault: Callable[[Array], Array]) -> tuple[int, tuple[int, str]]:
-    """How many, and the row and what else is to be told of the first."""
-    faults = is_fault(stored_values(X_b))
-    return int(faults.sum()), first_place(X_b, faults) if faults.any() else (0, "")
-
-
-def first_place(block: Matrix, faults: Array) -> tuple[int, str]:
-    position = int(faults.argmax())
-    if sparse.issparse(block):
-        row = int(np.searchsorted(block.indptr, position, side="right")) - 1
-        column, value = int(block.indices[position]), block.data[position]
-    else:
-        row, column = divmod(position, block.shape[1])
-        value = block[row, column]
-    return row, f", column {column}" + (f" ({value:g})" if np.isfinite(value) else "")

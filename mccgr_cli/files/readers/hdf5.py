@@ -1,4 +1,4 @@
-"""Matrices and labels in HDF5: our own container, any other file, .h5ad, and .mat from version 7.3 on."""
+"""Matrices and labels in HDF5: files of mccgr, .h5ad, .mat from version 7.3 on, and any other."""
 
 from __future__ import annotations
 
@@ -12,14 +12,15 @@ import numpy as np
 from mccgr_cli.blocks.protocol import Array
 from mccgr_cli.errors import DataError
 from mccgr_cli.files.container import Contents, is_container, read, read_text
-from mccgr_cli.files.lazy_matrix import Stays, check_filters, compressed_matrix, opened, read_matrix, resolve, values_of
+from mccgr_cli.files.hdf5 import check_filters, compressed_matrix, opened, read_matrix, resolve, values_of
+from mccgr_cli.files.lazy_matrix import find_matrix
 from mccgr_cli.files.readers.arrays import Found, missing, read_label_variable, read_variables, shown
 
 SIGNATURE = b"\x89HDF\r\n\x1a\n"
 
 
 def is_hdf5(file: BinaryIO) -> bool:
-    """Whether HDF5's signature stands at 0 or, after a block of the user's, at 512, 1024, 2048, ..."""
+    """Whether the signature of HDF5 is at byte 0 or, after a block of the user, at 512, 1024, 2048, ..."""
     size = file.seek(0, 2)
     offset = 0
     while offset < size:
@@ -31,25 +32,17 @@ def is_hdf5(file: BinaryIO) -> bool:
 
 
 def read_hdf5(
-    source: Path | BinaryIO,
-    inner: str | None,
-    label_key: str | None,
-    where: str,
-    matlab: bool,
-    stays: Stays | None = None,
+    source: Path | BinaryIO, inner: str | None, label_key: str | None, where: str, matlab: bool
 ) -> Contents | Found:
-    """The whole of a file of ours; of any other (or if a dataset is named) its matrix, labels, names.
-
-    ``stays`` says which matrices are too large to be read, and are to be left in the file.
-    """
+    """All of a mccgr file; from any other file, or if a dataset is named, its matrix, labels and names."""
     with opened(source, where) as file:
         if is_container(file) and inner is None:
             if label_key is not None:
                 raise DataError(where, "a mccgr file has its labels in /labels", "leave out --label-key")
-            return read(file, where, stays)
+            return read(file, where)
         if is_h5ad(file):
-            return read_h5ad(HDF5Variables(file, where, False, stays), inner or "X", label_key)
-        return read_variables(HDF5Variables(file, where, matlab, stays), inner, label_key)
+            return read_h5ad(HDF5Variables(file, where, False), inner or "X", label_key)
+        return read_variables(HDF5Variables(file, where, matlab), inner, label_key)
 
 
 def read_hdf5_labels(source: Path | BinaryIO, inner: str | None, where: str, matlab: bool) -> Any:
@@ -67,12 +60,11 @@ def read_hdf5_labels(source: Path | BinaryIO, inner: str | None, where: str, mat
 
 @dataclass(frozen=True)
 class HDF5Variables:
-    """The datasets of a file: those in its root by name, any other by its path."""
+    """The datasets of a file, by name or, below the root, by path."""
 
     file: h5py.File
     where: str
-    matlab: bool  # MATLAB stores by columns, so that everything appears transposed
-    stays: Stays | None = None  # which matrices are to be left in the file
+    matlab: bool  # MATLAB stores by columns, so everything appears transposed
 
     def names(self) -> list[str]:
         return [name for name in self.file if not name.startswith("#")]  # "#refs#" is MATLAB's own
@@ -83,7 +75,7 @@ class HDF5Variables:
             holds_numbers = node.dtype.kind in "fiub" and matlab_class(node) != "char"
             return tuple(node.shape or ()) if holds_numbers else None
         is_sparse = isinstance(node, h5py.Group) and {"data", "MATLAB_sparse"} & {*node, *node.attrs}
-        return (0, 0) if is_sparse else None  # what matters is that there are two
+        return (0, 0) if is_sparse else None  # it has two dimensions; the lengths do not matter
 
     def matrix(self, name: str) -> Any:
         node = self.find(name)
@@ -94,7 +86,7 @@ class HDF5Variables:
         check_filters(node, name, self.where)
         if isinstance(node, h5py.Dataset) and self.by_column(node):
             return read_matrix(node, name, self.where).T
-        return read_matrix(node, name, self.where, self.stays)
+        return find_matrix(node, name, self.where)
 
     def labels(self, name: str) -> Any:
         node = self.find(name)
@@ -117,7 +109,7 @@ class HDF5Variables:
         return self.matlab or "MATLAB_class" in node.attrs
 
     def cell_text(self, reference: h5py.Reference, name: str) -> str:
-        """One text out of MATLAB's cell array of texts, which is an array of references."""
+        """One text of a MATLAB cell array, which is an array of references."""
         node = resolve(self.file, self.file[reference].name or "", self.where)
         if not isinstance(node, h5py.Dataset) or matlab_class(node) != "char":
             raise DataError(self.where, f"/{name} holds cells that are not text", "store the labels as text")
@@ -130,13 +122,13 @@ def matlab_class(node: h5py.Dataset) -> str:
 
 
 def matlab_text(characters: Array) -> list[str]:
-    """Each row of a character matrix (here a column) as text, without the blanks that fill it up."""
+    """Each row of a character matrix (here a column) as text, without padding."""
     rows = np.atleast_2d(characters).T.astype("<u2")
     return [row.tobytes().decode("utf-16-le", errors="replace").rstrip(" \0") for row in rows]
 
 
 def read_matlab_sparse(group: h5py.Group, name: str, where: str) -> Any:
-    """MATLAB's compressed columns: rows in ``ir``, starts of columns in ``jc``, no data if all is 0."""
+    """A CSC matrix of MATLAB: rows in ``ir``, starts of columns in ``jc``, no data if all values are 0."""
     parts = {}
     for part, stored in (("indptr", "jc"), ("indices", "ir"), ("data", "data")):
         node = resolve(group, stored, where)
@@ -185,7 +177,7 @@ def read_index(file: h5py.File, frame: str, where: str) -> list[str] | None:
 
 
 def read_column(file: h5py.File, frame: str, column: str, where: str) -> Any:
-    """A column of a data frame: plain, categorical, or values with a mask over those that are missing."""
+    """A column of a data frame: plain, categorical, or values with a mask for missing ones."""
     group = resolve(file, frame, where)
     node = resolve(group, column, where) if isinstance(group, h5py.Group) and column else None
     if node is None:

@@ -1,4 +1,4 @@
-"""The heaps in which HDF5 keeps texts, checked before HDF5 sees them: over a damaged one it may go round for ever."""
+"""Check the heaps in which HDF5 stores texts, before HDF5 reads them: in a damaged one it may loop for ever."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from typing import BinaryIO
 
 from mccgr_cli.errors import DataError
 
-HEAP = b"GCOL\x01\0\0\0"  # how every heap of texts begins in HDF5
-ENTRY = struct.Struct("<HHIQ")  # its index, its references, nothing, its length
+HEAP = b"GCOL\x01\0\0\0"  # every heap of texts begins with this
+ENTRY = struct.Struct("<HHIQ")  # index, references, padding, length
 HEAP_HEADER = 16
 
 
 class HeapFinder:
-    """Where the heaps of a file begin, found while its bytes go by."""
+    """Finds where heaps begin while the bytes of a file are read."""
 
     def __init__(self) -> None:
         self.places: list[int] = []
         self._seen = 0
         self._tail = b""
 
-    def pass_by(self, piece: bytes) -> None:
+    def look_at(self, piece: bytes) -> None:
         whole = self._tail + piece
         start = self._seen - len(self._tail)
         place = whole.find(HEAP)
@@ -34,11 +34,11 @@ class HeapFinder:
 
 
 def check_heaps(file: BinaryIO, places: Sequence[int], where: str) -> None:
-    """Refuse heaps with an entry of no length; other faults HDF5 finds by itself."""
+    """An error if a heap has an entry of length 0. HDF5 itself finds other faults."""
     if not places:
         return
     with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
-        left = len(content) // ENTRY.size  # entries, of all heaps together: none lies in another
+        left = len(content) // ENTRY.size  # the most entries that all heaps together can have
         for place in places:
             length = int.from_bytes(content[place + len(HEAP) : place + HEAP_HEADER], "little")
             for step in steps_through(content, place + HEAP_HEADER, min(place + length, len(content))):
@@ -49,7 +49,7 @@ def check_heaps(file: BinaryIO, places: Sequence[int], where: str) -> None:
 
 
 def steps_through(content: mmap.mmap, place: int, end: int) -> Iterator[int]:
-    """How far it is from each entry to the next, as HDF5 reckons."""
+    """The distance from each entry to the next, as HDF5 computes it."""
     while place + ENTRY.size <= end:
         index, _, _, length = ENTRY.unpack_from(content, place)
         step = (ENTRY.size + (length + 7) // 8 * 8) % 2**64 if index else length

@@ -1,6 +1,7 @@
-"""MATLAB's files before version 7.3 (from then on they are HDF5): numbers, sparse matrices, text, and cells of these.
+"""MATLAB files before version 7.3 (later ones are HDF5): numbers, sparse matrices, text, and cells of these.
 
-Not by scipy.io.loadmat: a damaged file can make it take the whole process down. It reads version 4, which is simple.
+Version 5 is read by hand, as scipy.io.loadmat crashes the process on some damaged files (see docs/DEPENDENCIES.md).
+scipy reads version 4, which is simple.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ import numpy as np
 
 from mccgr_cli.blocks.protocol import Array
 from mccgr_cli.errors import DataError
-from mccgr_cli.files.lazy_matrix import compressed_matrix
+from mccgr_cli.files.hdf5 import compressed_matrix
 from mccgr_cli.files.readers.arrays import Found, ListedVariables, parsing, read_label_variable, read_variables
 from mccgr_cli.system.memory import require
 
@@ -26,7 +27,7 @@ Bytes: TypeAlias = "memoryview[int]"
 
 
 class Part(NamedTuple):
-    """Of a file, or of a variable: its type, its bytes, and where it ends."""
+    """An element of a file or of a variable: its type, its bytes, and where it ends."""
 
     kind: int
     content: Bytes
@@ -35,9 +36,9 @@ class Part(NamedTuple):
 
 NOTHING = Part(0, memoryview(b""))
 
-HEADER = 128  # bytes, of which the last two tell the order of bytes
+HEADER = 128  # bytes; the last two give the byte order
 ORDERS = {b"IM": "<", b"MI": ">"}
-# Types of parts: numbers, text, and what holds other parts.
+# Types of parts: numbers, text, and parts that hold other parts.
 NUMBERS = {1: "i1", 2: "u1", 3: "i2", 4: "u2", 5: "i4", 6: "u4", 7: "f4", 9: "f8", 12: "i8", 13: "u8"}
 LETTERS = {1: "latin-1", 2: "latin-1", 4: "utf-16", 16: "utf-8", 17: "utf-16", 18: "utf-32"}
 MATRIX, COMPRESSED = 14, 15
@@ -45,9 +46,9 @@ MATRIX, COMPRESSED = 14, 15
 CELL, CHARACTERS, SPARSE = 1, 4, 5
 NUMERIC = {6: "f8", 7: "f4", 8: "i1", 9: "u1", 10: "i2", 11: "u2", 12: "i4", 13: "u4", 14: "i8", 15: "u8"}
 COMPLEX, LOGICAL = 0x800, 0x200  # among the flags
-LAST_WITH_SIZE = 16  # of the classes; later ones are what only MATLAB understands
-LISTED = 4096  # bytes of a compressed variable that hold its name and its size
-PIECE = 1 << 20  # bytes that are unpacked at a time
+LAST_WITH_SIZE = 16  # later classes are understood only by MATLAB
+LISTED = 4096  # bytes of a compressed variable that are unpacked to learn its name and size
+PIECE = 1 << 20  # bytes unpacked at a time
 
 
 def read_mat(path: Path, inner: str | None, label_key: str | None, where: str) -> Found:
@@ -65,10 +66,10 @@ def mat_variables(path: Path, where: str) -> ListedVariables:
         order = ORDERS.get(bytes(content[HEADER - 2 : HEADER]))
         if order is None:
             return version_4(path, where)
-        stored = (Stored(part, order, where) for part in parts(content[HEADER:], order))
-        named = {head.name: (head, one) for head, one in ((one.head(LISTED), one) for one in stored) if head.name}
-    shapes = {name: head.shape for name, (head, _) in named.items()}
-    return ListedVariables(where, ".mat", shapes, lambda name: value_of(named[name][1].head()))
+        found = [(head_of(part, order, where, LISTED), part) for part in parts(content[HEADER:], order)]
+    shapes = {head.name: head.shape for head, _ in found if head.name}
+    by_name = {head.name: part for head, part in found}
+    return ListedVariables(where, ".mat", shapes, lambda name: value_of(head_of(by_name[name], order, where)))
 
 
 def version_4(path: Path, where: str) -> ListedVariables:
@@ -85,7 +86,7 @@ def version_4(path: Path, where: str) -> ListedVariables:
 
 @dataclass(frozen=True)
 class Head:
-    """What a variable says of itself, and the parts that its values are in."""
+    """The header of a variable, and the bytes that its values are in."""
 
     kind: int
     flags: int
@@ -97,40 +98,24 @@ class Head:
 
     @property
     def shape(self) -> tuple[int, ...] | None:
-        """As a matrix of numbers."""
+        """The shape of a matrix of numbers; None for anything else."""
         return self.lengths if self.kind in (SPARSE, *NUMERIC) else None
 
 
-@dataclass(frozen=True)
-class Stored:
-    """A variable in its file, perhaps compressed."""
-
-    part: Part
-    order: str
-    where: str
-
-    def head(self, most: int | None = None) -> Head:
-        """With all that is behind it, or, if it is compressed, with some."""
-        if self.part.kind != COMPRESSED:
-            return head_of(self.part, self.order, self.where)
-        whole = unpacked(self.part.content, most, self.where)
-        return head_of(next(parts(whole, self.order), NOTHING), self.order, self.where)
-
-
 def unpacked(part: Bytes, most: int | None, where: str) -> Bytes:
-    """All of a compressed part, or the beginning of it."""
+    """The bytes of a compressed part, at least ``most`` of them if there are as many (None: all)."""
     packer, found = zlib.decompressobj(), bytearray()
     pending: Any = part
     while pending and not packer.eof and (most is None or len(found) < most):
         found += packer.decompress(pending, most or PIECE)
         if most is None:
-            require(len(found), where)  # for the numbers in it
+            require(len(found), where)  # the numbers will take the same again
         pending = packer.unconsumed_tail
     return memoryview(found)
 
 
 def parts(content: Bytes, order: str) -> Iterator[Part]:
-    """Those that follow each other; the last may be cut short."""
+    """The parts that follow each other; the last may be cut short."""
     place = 0
     while place + 8 <= len(content):
         kind, length = struct.unpack_from(f"{order}II", content, place)
@@ -142,7 +127,10 @@ def parts(content: Bytes, order: str) -> Iterator[Part]:
         yield Part(kind, content[begin : begin + length], place)
 
 
-def head_of(part: Part, order: str, where: str) -> Head:
+def head_of(part: Part, order: str, where: str, most: int | None = None) -> Head:
+    """The header of a variable. Of a compressed one, only the first ``most`` bytes are unpacked (None: all)."""
+    if part.kind == COMPRESSED:
+        part = next(parts(unpacked(part.content, most, where), order), NOTHING)
     if part.kind != MATRIX:
         raise ValueError(f"a part of type {part.kind} where a variable should be")
     found = parts(part.content, order)
@@ -193,15 +181,15 @@ def value_of(head: Head, depth: int = 0) -> Any:
 
 def shaped(values: Array, head: Head) -> Array:
     if len(values) != prod(head.lengths):
-        raise ValueError(f"{len(values)} values where {prod(head.lengths)} belong")
+        raise ValueError(f"{len(values)} values instead of {prod(head.lengths)}")
     return values.reshape(head.lengths, order="F")
 
 
 def sparse_of(head: Head, found: Iterator[Part]) -> Any:
-    """Compressed columns: the rows of the values, where columns begin, the values; there may be room for more."""
+    """A CSC matrix: the rows of the values, the starts of the columns, the values. There may be unused space."""
     rows, starts = (numbers(next(found, NOTHING), head.order) for _ in range(2))
     stored = next(found, NOTHING)
-    # MATLAB says that truth values are double precision, and stores a byte of each.
+    # MATLAB declares logical values as double precision, but stores one byte each.
     values = numbers(stored._replace(kind=2) if head.flags & LOGICAL else stored, head.order)
     used = int(starts[-1]) if len(starts) else 0
     if len(head.lengths) != 2 or not 0 <= used <= min(len(rows), len(values)):
@@ -211,7 +199,7 @@ def sparse_of(head: Head, found: Iterator[Part]) -> Any:
 
 
 def text_of(head: Head, part: Part) -> Array:
-    """Rows of letters, stored column by column, each as one text."""
+    """The rows of a character matrix, which is stored by column, each as one text."""
     if part.kind not in LETTERS:
         raise ValueError(f"a part of type {part.kind} where text should be")
     codec = LETTERS[part.kind]
@@ -219,5 +207,5 @@ def text_of(head: Head, part: Part) -> Array:
         codec += "-le" if head.order == "<" else "-be"
     letters = bytes(part.content).decode(codec, errors="replace")
     if len(head.lengths) != 2 or len(letters) != prod(head.lengths) or head.lengths[0] > max(1, len(letters)):
-        raise ValueError(f"{len(letters)} letters where {prod(head.lengths)} belong")
+        raise ValueError(f"{len(letters)} characters instead of {prod(head.lengths)}")
     return np.array([letters[row :: head.lengths[0]] for row in range(head.lengths[0])], dtype=str)

@@ -1,4 +1,4 @@
-"""Text: .csv and .tsv tables, with or without header, row names and labels; lists of labels; and .mtx."""
+"""Text files: .csv and .tsv tables with or without header, row names and labels; lists of labels; Matrix Market."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import io
 import warnings
 import zlib
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -22,20 +22,17 @@ from mccgr_cli.errors import DataError
 from mccgr_cli.files.readers.arrays import Found, refuse_names, shown
 from mccgr_cli.system.memory import available, in_words, require
 
-PIECE = 1 << 16  # bytes that are read at a time
-FIELD_BYTES = 200  # of a field in the first lines of a table, which are looked at as text
-BETWEEN_NUMBERS = (b",", b"\t", b" ", b"\n")
-
-# How programs spell a value that is not there; as a number they count neither as text nor as a header.
+PIECE = 1 << 16  # bytes read at a time
+FIELD_BYTES = 200  # memory for a field in the first lines of a table, which are split into text
+SEPARATORS = (b",", b"\t", b" ", b"\n")
+# How programs write a missing value. Such a field is neither a number nor text that could be a header.
 MISSING = frozenset(("", "na", "n/a", "null", "none", "?", "#n/a"))
-
-
-LABEL_COLUMNS = ("label", "labels")  # of a table, as its first or last
+LABEL_COLUMNS = ("label", "labels")  # names of the first or last column of a table that holds labels
 
 
 @dataclass(frozen=True)
 class Layout:
-    """What the first two lines tell about a table. Columns count from 0 here and from 1 in messages."""
+    """What the columns of a table hold. They count from 0 here and from 1 in messages."""
 
     header: list[str] | None
     width: int
@@ -50,7 +47,7 @@ class Layout:
 
 
 def read_table(path: Path, inner: str | None, label_key: str | None, where: str) -> Found:
-    """Numbers by numpy's fast parser; a slow second look only to name the fault it found."""
+    """Read numbers with numpy's fast parser. If it fails, a second, slow reading finds the line and column."""
     if inner:
         raise DataError(where, "a table holds one matrix", f"leave out ::{inner}")
     with opened_text(path, where) as file:
@@ -85,13 +82,13 @@ def read_table_labels(path: Path, inner: str | None, where: str) -> list[str]:
 
 
 def read_label_lines(path: Path, inner: str | None, where: str) -> list[str]:
-    """One label a line; the end of the file may be blank."""
+    """One label per line; blank lines at the end do not count."""
     if inner:
         raise DataError(where, "a list of labels has no columns", f"leave out ::{inner}")
     with opened_text(path, where) as file:
         lines = file.read().rstrip().splitlines()
     if not lines:
-        raise DataError(where, "empty file", "it should hold a label a line")
+        raise DataError(where, "empty file", "it should have one label per line")
     return filled([line.strip() for line in lines], "line", 1, where)
 
 
@@ -104,10 +101,14 @@ def filled(labels: list[str], unit: str, first: int, where: str) -> list[str]:
 
 @contextmanager
 def opened_text(path: Path, where: str) -> Iterator[TextIO]:
-    """The text of a file, gzipped or not; what is wrong with its bytes is said in one line."""
+    """Open text, gzipped or not. Damaged bytes become one DataError."""
     try:
-        with opened_bytes(path, where) as whole, io.TextIOWrapper(whole, encoding="utf-8-sig", newline="") as file:
-            yield file
+        with ExitStack() as stack:
+            content: Any = stack.enter_context(path.open("rb"))
+            if path.suffix.lower() == ".gz":
+                unpacked = stack.enter_context(gzip.GzipFile(fileobj=content))
+                content = stack.enter_context(io.BufferedReader(Bounded(unpacked, where), PIECE))
+            yield stack.enter_context(io.TextIOWrapper(content, encoding="utf-8-sig", newline=""))
     except UnicodeDecodeError as fault:
         what = f"not UTF-8 text (byte {fault.object[fault.start]:#04x})"
         raise DataError(where, what, "save it as UTF-8") from None
@@ -118,18 +119,8 @@ def opened_text(path: Path, where: str) -> Iterator[TextIO]:
         raise DataError(where, f"not a table of text ({fault})", "check its quotes") from None
 
 
-@contextmanager
-def opened_bytes(path: Path, where: str) -> Iterator[Any]:
-    if path.suffix.lower() != ".gz":
-        with path.open("rb") as file:
-            yield file
-    else:
-        with gzip.open(path, "rb") as packed, io.BufferedReader(Bounded(packed, where), PIECE) as whole:
-            yield whole
-
-
 class Bounded(io.RawIOBase):
-    """What is packed in a file, as much as there is memory for: a small one may hold any amount of text and numbers."""
+    """The unpacked bytes of a gzip file; an error if they are more than fits into memory, as a small file can hold."""
 
     def __init__(self, file: gzip.GzipFile, where: str) -> None:
         self._file, self._where = file, where
@@ -138,7 +129,7 @@ class Bounded(io.RawIOBase):
 
     def readinto(self, buffer: Any) -> int:
         piece = self._file.read(len(buffer))
-        found = sum(map(piece.count, BETWEEN_NUMBERS))
+        found = sum(map(piece.count, SEPARATORS))
         self._numbers += found
         self._in_line = found if b"\n" in piece else self._in_line + found
         if max(self._file.tell(), 8 * self._numbers, FIELD_BYTES * self._in_line) > self._most:
@@ -148,7 +139,7 @@ class Bounded(io.RawIOBase):
         return len(piece)
 
     def seek(self, offset: int, whence: int = 0) -> int:
-        self._numbers = self._in_line = 0  # it is read anew
+        self._numbers = self._in_line = 0  # it is read again
         return self._file.seek(offset, whence)
 
     def tell(self) -> int:
@@ -166,7 +157,7 @@ def delimiter(path: Path) -> str:
 
 
 def records(file: TextIO, path: Path) -> Iterator[tuple[int, list[str]]]:
-    """The fields of every line that is not blank, with its number from 1."""
+    """The fields of every line that is not blank, with the number of the line, from 1."""
     reader = csv.reader(file, delimiter=delimiter(path))
     for record in reader:
         if record:
@@ -174,14 +165,14 @@ def records(file: TextIO, path: Path) -> Iterator[tuple[int, list[str]]]:
 
 
 def data_records(file: TextIO, path: Path, layout: Layout, where: str) -> Iterator[tuple[int, list[str]]]:
-    """The records below the header, all of them as wide as the table."""
+    """The records below the header. A record that is not as wide as the table is an error."""
     file.seek(0)
     for index, (line, record) in enumerate(records(file, path)):
         if index == 0 and layout.header:
             continue
         if len(record) != layout.width:
             what = f"line {line}: {counted(len(record), 'field')} where the first line has {layout.width}"
-            raise DataError(where, what, "every line needs as many")
+            raise DataError(where, what, "every line needs the same number")
         yield line, record
 
 
@@ -189,12 +180,12 @@ def data_records(file: TextIO, path: Path, layout: Layout, where: str) -> Iterat
 
 
 def find_layout(file: TextIO, path: Path, label_key: str | None, where: str) -> Layout:
-    """Tell header, names and labels from the first two lines, and leave the file where the data begins."""
+    """Find header, names and labels by the first two lines. Afterwards the file is where the data begins."""
     beginning = records(file, path)
     _, first = next(beginning, (0, None))
     _, second = next(beginning, (0, None))
     if first is None:
-        raise DataError(where, "empty file", "it should hold a line of numbers a sample")
+        raise DataError(where, "empty file", "it should have one line of numbers per sample")
     if len(first) == 1 and ";" in first[0]:
         raise DataError(where, "its fields are separated by ';'", f"separate them by {delimiter(path)!r}")
     header = first if is_header(first, second, label_key) else None
@@ -212,7 +203,7 @@ def find_layout(file: TextIO, path: Path, label_key: str | None, where: str) -> 
 
 
 def usual_labels(header: list[str], named: bool) -> int | None:
-    """The column of labels by its name and its place, before all features or after them: it may be a word as well."""
+    """The column of labels, if its name says so and it is the first or last: elsewhere the name may be a feature."""
     ends = [0, len(header) - 1, *([1] if named else [])] if len(header) > 1 else []
     found = [column for column in ends if header[column].strip().lower() in LABEL_COLUMNS]
     return found[0] if len(found) == 1 else None
@@ -231,7 +222,7 @@ def is_header(first: list[str], second: list[str] | None, label_key: str | None)
 
 
 def find_column(header: list[str] | None, width: int, key: str, where: str) -> int:
-    """The column of that name or, if none is called so, of that number from 1."""
+    """The column of that name or, if there is none, of that number from 1."""
     numbers = [str(i + 1) for i in range(width)]
     for columns in (header or [], numbers):
         if key in columns:
@@ -256,7 +247,7 @@ def is_text(field: str) -> bool:
 
 
 def parse_numbers(file: TextIO, path: Path, layout: Layout, text: dict[int, list[str]]) -> Array:
-    """All columns as numbers, those in ``text`` as zeros: their fields are gathered there."""
+    """All columns as numbers. The fields of columns in ``text`` are collected there and become zeros."""
     converters = {column: partial(gather, fields) for column, fields in text.items()}
     return load_text(file, layout.width, delimiter=delimiter(path), converters=converters, quotechar='"')
 
@@ -264,7 +255,7 @@ def parse_numbers(file: TextIO, path: Path, layout: Layout, text: dict[int, list
 def load_text(file: TextIO, width: int, **options: Any) -> Array:
     """The rest of a file as numbers (lines, ``width``)."""
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # that there are no lines is said later, in our words
+        warnings.simplefilter("ignore")  # about a file without lines: check_values refuses an empty matrix
         values = np.loadtxt(file, ndmin=2, encoding=None, comments=None, **options)
     if len(values) == 0:
         return np.empty((0, width))
@@ -279,7 +270,7 @@ def gather(fields: list[str], field: str) -> float:
 
 
 def refuse_fault(file: TextIO, path: Path, layout: Layout, where: str) -> None:
-    """Find the first field that is no number, and say which."""
+    """Raise an error about the first field that is not a number."""
     for line, record in data_records(file, path, layout, where):
         for column, field in enumerate(record):
             if column in (layout.names, layout.labels) or is_number(field):
@@ -296,7 +287,7 @@ def counted(count: int, noun: str) -> str:
     return f"{count} {noun}" + ("" if count == 1 else "s")
 
 
-# Matrix Market. Not by scipy.io.mmread: on a number that is cut short it takes the whole process down.
+# Matrix Market. scipy.io.mmread crashes the process on some damaged files and reads wrong numbers from others.
 
 
 def read_mtx(path: Path, inner: str | None, label_key: str | None, where: str) -> Found:
@@ -343,10 +334,10 @@ def parse_mtx(file: TextIO, where: str) -> Any:
 
 
 def fill_array(values: Array, n: int, d: int, symmetric: bool) -> Array:
-    """A dense matrix out of its columns or, if symmetric, of their parts from the diagonal down."""
+    """A dense matrix from its columns; if it is symmetric, from their parts below the diagonal."""
     expected = n * (n + 1) // 2 if symmetric else n * d
     if len(values) != expected:
-        raise ValueError(f"{len(values)} values where {expected} belong")
+        raise ValueError(f"{len(values)} values instead of {expected}")
     if not symmetric:
         return values.reshape(d, n).T
     matrix = np.zeros((n, n))
@@ -355,4 +346,4 @@ def fill_array(values: Array, n: int, d: int, symmetric: bool) -> Array:
 
 
 def refuse_mtx_labels(path: Path, inner: str | None, where: str) -> list[str]:
-    raise DataError(where, "a .mtx file holds no labels", "give a list of labels, one a line")
+    raise DataError(where, "a .mtx file holds no labels", "give a list of labels, one per line")

@@ -62,6 +62,8 @@ def gather(
         if "labels" in datasets:  # the numbers of the file may mean other classes than those of the matrix
             named.pop("label_names", None)
         datasets |= named
+    if "X" in datasets:
+        datasets["X"] = datasets["X"].load()
     neighbors = 0
     if graph is not None:
         check_fit(graph, given, note)
