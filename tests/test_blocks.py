@@ -71,7 +71,7 @@ def test_the_thread_that_waits_for_blocks_works_on_them_too(monkeypatch):
 def test_the_number_of_threads_does_not_change_a_byte():
     code = (
         "import hashlib, numpy as np\n"
-        "from mccgr_cli import stages\n"
+        "from mccgr_cli.workflow import stages\n"
         "from mccgr_cli.settings import GraphSettings, Settings\n"
         "rng = np.random.default_rng(0)\n"
         "large = rng.random((3000, 400))\n"  # three blocks and more

@@ -133,7 +133,7 @@ def test_the_least_are_found_and_the_least_of_the_others_is_known(width, count):
 @pytest.mark.parametrize("metric", ["euclidean", "histogram"])
 def test_the_number_of_threads_changes_nothing(metric):
     code = (
-        "import hashlib, sys\nimport numpy as np\nfrom mccgr_cli.neighbours import nearest\n"
+        "import hashlib, sys\nimport numpy as np\nfrom mccgr_cli.core.neighbours import nearest\n"
         "X = np.random.default_rng(0).integers(0, 2, size=(900, 130)).astype(float)\n"
         f"print(hashlib.sha256(nearest(X, 5, {metric!r}, sys.argv[1]).columns.tobytes()).hexdigest())"
     )

@@ -108,7 +108,7 @@ def test_workers_that_died_while_they_were_idle_are_replaced():
 
 
 def test_workers_that_cannot_start_are_an_error(monkeypatch):
-    monkeypatch.setattr("mccgr_cli.system.processes.serve", os.close)  # of a pipe, which it cannot
+    monkeypatch.setattr("mccgr_cli.system.processes.worker_loop", os.close)  # fails, because a pipe is no descriptor
     with (
         Workers(1) as workers,
         pytest.raises(MccgrError, match=r"cannot be started: they end .* --jobs"),
@@ -145,7 +145,7 @@ def blocked_signals(_):
 def test_interrupts_are_left_to_the_owner():
     """Of the very first worker of a process too."""
     code = (
-        "from test_workers import blocked_signals\nfrom mccgr_cli.workers import Workers\n"
+        "from test_workers import blocked_signals\nfrom mccgr_cli.system.processes import Workers\n"
         "if __name__ == '__main__':\n"
         "    with Workers(2) as workers:\n"
         "        print(*workers.map(blocked_signals, range(8), (), None))\n"
@@ -171,7 +171,7 @@ def test_a_postponed_interrupt_comes_when_all_is_done():
 @pytest.mark.skipif(not Path("/proc").exists(), reason="needs /proc")
 def test_no_process_is_left_when_the_owner_is_killed():
     code = (
-        "from test_workers import own_process\nfrom mccgr_cli.workers import Workers\nimport time\n"
+        "from test_workers import own_process\nfrom mccgr_cli.system.processes import Workers\nimport time\n"
         "if __name__ == '__main__':\n"
         "    with Workers(2) as workers:\n"
         "        print(*set(workers.map(own_process, range(20), (), None)), flush=True)\n"
