@@ -164,9 +164,9 @@ def test_what_is_farther_than_those_known_needs_no_second_look(monkeypatch):
     near = np.random.default_rng(0).random((40, 5))
     X = np.vstack([near, 1e4 + 1e-4 * near])
     group = streamed.Group(X[40:], 40, np.ones(40, dtype=bool))
-    search = streamed.by_distance(group)
+    search = streamed.DistanceSearch.among(group)
     search.nearest(X[:40], np.arange(40), np.full(40, 5.0), 5)
-    few = streamed.by_distance(group.part(slice(0, 4)))
+    few = streamed.DistanceSearch.among(group.part(slice(0, 4)))
     few.nearest(X[:40], np.arange(40), np.full(40, np.inf), 5)  # which are all there are
     with pytest.raises(TypeError):
         search.nearest(X[:40], np.arange(40), np.full(40, np.inf), 5)
