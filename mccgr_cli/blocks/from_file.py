@@ -6,7 +6,6 @@ import queue
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
-from functools import partial
 from typing import Any, Protocol
 
 import numpy as np
@@ -71,7 +70,10 @@ class FileBlocks:
                         block = row_view(raw, slice(where.start - first, where.stop - first))
                         yield where, (block, *rows_of_block(rows, where), *shared)
 
-            for where, result in self._calls.results(partial(on_prepared, function, self._stored.prepared), calls()):
+            def call(raw: Matrix, *arguments: Any) -> Any:
+                return function(self._stored.prepared(raw), *arguments)
+
+            for where, result in self._calls.results(call, calls()):
                 yield where, result
                 ahead.release(where.stop)
 
@@ -94,12 +96,6 @@ class FileBlocks:
 def blocks_of(X: Matrix | Stored) -> MemoryBlocks | FileBlocks:
     """X as a block source, in memory or in its file."""
     return MemoryBlocks(X) if is_matrix(X) else FileBlocks(X)
-
-
-def on_prepared(
-    function: Callable[..., Any], prepared: Callable[[Matrix], Matrix], raw: Matrix, *arguments: Any
-) -> Any:
-    return function(prepared(raw), *arguments)
 
 
 def span(blocks: Sequence[slice]) -> slice:

@@ -44,20 +44,9 @@ class BlockSource(Protocol):
     def map(
         self, function: Callable[..., Partial], rows: Sequence[Array | None] = (), shared: Sequence[Any] = ()
     ) -> Iterator[tuple[slice, Partial]]:
-        """Call ``function(X_b, *rows_b, *shared)`` on every block.
+        """Call ``function(X_b, *rows_b, *shared)`` on every block; yield its row numbers and the result, in order.
 
-        Parameters
-        ----------
-        function
-            A block function.
-        rows
-            Arrays with one row per sample, or None. The function gets the rows of its block.
-        shared
-            Further arguments, the same for all blocks.
-
-        Yields
-        ------
-        The row numbers of a block and its result, in the order of the rows.
+        ``rows`` are arrays with one row per sample, or None: the function gets the rows of its block.
         """
         ...
 

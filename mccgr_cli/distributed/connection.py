@@ -158,18 +158,18 @@ class Cluster:
 def joined(scheduler: str, on_note: OnNote = lambda note: None) -> Iterator[Cluster]:
     """Connect to a cluster.
 
-    Parameters
-    ----------
-    scheduler
-        ``tcp://HOST:PORT`` or ``tls://HOST:PORT``; ``local:N`` starts N processes here, which end with the block.
-    on_note
-        Called with messages for the user.
+    ``scheduler`` is ``tcp://HOST:PORT``, ``tls://HOST:PORT``, or ``local:N``, which starts N processes here that end
+    with the block. ``on_note`` is called with messages for the user.
     """
     number = local_processes(scheduler)
-    require_dask()
     with contextlib.ExitStack() as stack:
         stack.enter_context(silenced())
-        stack.enter_context(dask_settings())
+        try:
+            import dask
+            import distributed  # noqa: F401
+        except ImportError:
+            raise MccgrError("--scheduler", "dask is not installed", "pip install 'mccgr-cli[dask]'") from None
+        stack.enter_context(dask.config.set(OUR_SETTINGS))
         if number is None:
             probe(scheduler)
             client = stack.enter_context(connected_client(scheduler, scheduler))
@@ -181,31 +181,15 @@ def joined(scheduler: str, on_note: OnNote = lambda note: None) -> Iterator[Clus
             yield joined_cluster
 
 
-def require_dask() -> None:
-    try:
-        with silenced():
-            import distributed  # noqa: F401
-    except ImportError:
-        raise MccgrError("--scheduler", "dask is not installed", "pip install 'mccgr-cli[dask]'") from None
+# Settings and logs of Dask
 
-
-# Settings of Dask
-
-
-@contextlib.contextmanager
-def dask_settings() -> Iterator[None]:
-    """Our settings of Dask, which replace those of the user."""
-    import dask
-
-    ours = {
-        "distributed.comm.timeouts.connect": f"{CONNECT_SECONDS}s",
-        "distributed.comm.timeouts.tcp": f"{SILENCE_SECONDS}s",
-        "distributed.comm.retry.count": 0,
-        # Else LocalCluster would give up a worker that is just being restarted.
-        "distributed.deploy.lost-worker-timeout": f"{NEVER_SECONDS}s",
-    }
-    with dask.config.set(ours):
-        yield
+OUR_SETTINGS = {  # they replace those of the user
+    "distributed.comm.timeouts.connect": f"{CONNECT_SECONDS}s",
+    "distributed.comm.timeouts.tcp": f"{SILENCE_SECONDS}s",
+    "distributed.comm.retry.count": 0,
+    # Else LocalCluster would give up a worker that is just being restarted.
+    "distributed.deploy.lost-worker-timeout": f"{NEVER_SECONDS}s",
+}
 
 
 @contextlib.contextmanager

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from mccgr_cli.distributed.connection import SENDING_LOSSES, Cluster
 from mccgr_cli.errors import MccgrError
-from mccgr_cli.system.processes import Crew, Ending, Task, TaskRunner, call_safely
+from mccgr_cli.system.processes import Crew, Ending, Task, call_safely
 
 if TYPE_CHECKING:
     from distributed import Future
@@ -33,23 +33,16 @@ class ClusterWorkers(Crew):
     def __init__(self, cluster: Cluster) -> None:
         self.cluster = cluster
 
-    def _runner(self, function: Callable[..., Any], shared: Sequence[Any]) -> TaskRunner:
-        return ClusterRunner(self.cluster, function, tuple(shared))
-
-
-class ClusterRunner:
-    """Applies one function on the workers of a cluster."""
-
-    def __init__(self, cluster: Cluster, function: Callable[..., Any], shared: tuple[Any, ...]) -> None:
-        self.cluster, self.function, self.shared = cluster, function, shared
+    def _begin(self, function: Callable[..., Any], shared: Sequence[Any]) -> None:
+        self._function, self._shared = function, tuple(shared)
         self._tasks: dict[str, tuple[Task, Future]] = {}  # by the address of the worker
         self._connected: list[str] = []
         self._checked = 0.0
         self._scattered: Future | None = None  # the shared data on the workers
         self._losses = 0  # of the shared data, in a row
-        self._finished: queue.SimpleQueue[str] = queue.SimpleQueue()  # addresses of workers that may have finished
+        self._replied: queue.SimpleQueue[str] = queue.SimpleQueue()  # addresses of workers that may have finished
 
-    def workers(self) -> tuple[int, Sequence[str]]:
+    def _available(self) -> tuple[int, Sequence[str]]:
         connected = self._look()
         return len(connected), [address for address in connected if address not in self._tasks]
 
@@ -60,11 +53,11 @@ class ClusterRunner:
             self._checked = time.monotonic()
         return self._connected
 
-    def start(self, worker: str, task: Task) -> None:
+    def _start(self, worker: str, task: Task) -> None:
         with self.cluster.reaching():
             how = {"workers": [worker], "allow_other_workers": False, "pure": False, "key": f"mccgr-{uuid.uuid4().hex}"}
-            future = self.cluster.client.submit(call_safely, self.function, task[1], self._send_shared(), **how)
-            future.add_done_callback(lambda _: self._finished.put(worker))
+            future = self.cluster.client.submit(call_safely, self._function, task[1], self._send_shared(), **how)
+            future.add_done_callback(lambda _, replied=self._replied: replied.put(worker))
         self._tasks[worker] = (task, future)
 
     def _send_shared(self) -> Future:
@@ -77,17 +70,17 @@ class ClusterRunner:
                 self.cluster.client.direct_to_workers = False
             self._losses += 1
             with contextlib.suppress(*SENDING_LOSSES), self.cluster.reaching():
-                self._scattered = self.cluster.client.scatter([self.shared], broadcast=True, hash=False)[0]
+                self._scattered = self.cluster.client.scatter([self._shared], broadcast=True, hash=False)[0]
         return self._scattered
 
-    def finished(self) -> Iterator[tuple[Ending, Task, Any]]:
+    def _finished(self) -> Iterator[tuple[Ending, Task, Any]]:
         with contextlib.suppress(queue.Empty):
-            address = self._finished.get(timeout=LOOK_SECONDS)
+            address = self._replied.get(timeout=LOOK_SECONDS)
             while True:
                 if address in self._tasks and self._tasks[address][1].status != "pending":
                     ending, reply = self._reply(address, self._tasks[address][1])
                     yield ending, self._release(address), reply
-                address = self._finished.get_nowait()
+                address = self._replied.get_nowait()
         for address in set(self._tasks) - set(self._look()):
             yield Ending.DIED, self._release(address), None
 
@@ -116,7 +109,7 @@ class ClusterRunner:
             future.release()
         return task
 
-    def stop(self) -> None:
+    def _stop(self) -> None:
         for address in list(self._tasks):
             self._release(address)
         self._scattered = None

@@ -37,14 +37,8 @@ def available() -> int:
 def require(amount: float, where: str, what: str = "it", held: float | None = None) -> None:
     """Raise an error unless ``amount`` bytes are free. Call this before reading: a file can declare any size.
 
-    Parameters
-    ----------
-    amount
-        Bytes that will be needed.
-    where, what
-        The file and the thing in it, for the error message.
-    held
-        Bytes that this takes in the file, if known. An ``amount`` far above it suggests a damaged file.
+    ``where`` and ``what`` name the file and the thing in it. ``held`` are the bytes that it takes in the file, if
+    known: an ``amount`` far above them suggests a damaged file.
     """
     free = available()
     if amount > free:

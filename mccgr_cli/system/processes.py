@@ -18,7 +18,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence, Sized
 from enum import Enum, auto
 from multiprocessing import connection, resource_tracker
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 from mccgr_cli.errors import MccgrError
 from mccgr_cli.system.signals import postponed_interrupts
@@ -43,48 +43,38 @@ class Ending(Enum):
     RETURNED = auto()  # shared data were lost, through no fault of this item
 
 
-class TaskRunner(Protocol):
-    """Workers that apply one function to one item each at a time."""
-
-    def workers(self) -> tuple[int, Sequence[Any]]:
-        """The number of all workers, and the idle ones."""
-        ...
-
-    def start(self, worker: Any, task: Task) -> None: ...
-
-    def finished(self) -> Iterator[tuple[Ending, Task, Any]]:
-        """Wait for news, then yield how tasks ended, with the worker's reply (see :func:`call_safely`)."""
-        ...
-
-    def stop(self) -> None:
-        """Drop all unfinished tasks."""
-        ...
-
-
 class Crew(ABC):
-    """A pool of workers that apply a function to many items."""
+    """A pool of workers that apply a function to many items, one item at a time each."""
 
     max_deaths = 2  # of workers with the same item, after which the item is lost
+    in_this_process = False  # True: there are no workers
 
     @abstractmethod
-    def _runner(self, function: Callable[..., Any], shared: Sequence[Any]) -> TaskRunner | None:
-        """The workers for one function; None: do the work in this process."""
+    def _begin(self, function: Callable[..., Any], shared: Sequence[Any]) -> None:
+        """Prepare the workers for a function."""
+
+    @abstractmethod
+    def _available(self) -> tuple[int, Sequence[Any]]:
+        """The number of all workers, and the idle ones."""
+
+    @abstractmethod
+    def _start(self, worker: Any, task: Task) -> None: ...
+
+    @abstractmethod
+    def _finished(self) -> Iterator[tuple[Ending, Task, Any]]:
+        """Wait for news, then yield how tasks ended, with the worker's reply (see :func:`call_safely`)."""
+
+    @abstractmethod
+    def _stop(self) -> None:
+        """Drop all unfinished tasks."""
 
     def map(
         self, function: Callable[..., Result], items: Iterable[Item], shared: Sequence[Any], lost: Result
     ) -> Iterator[Result]:
-        """Apply a function to every item, and yield the results in the order of the items.
+        """Yield ``function(item, *shared)`` for every item, in the order of the items.
 
-        Parameters
-        ----------
-        function
-            Called as ``function(item, *shared)`` in a worker; must be importable by name.
-        items
-            Read only a few items ahead of the results.
-        shared
-            Further arguments, sent to each worker once.
-        lost
-            The result of an item whose workers die.
+        The function must be importable by name. ``shared`` is sent to each worker once. ``items`` are read only a few
+        ahead of the results. ``lost`` is the result of an item whose workers die.
         """
         results: dict[int, Result] = {}
         following = 0
@@ -107,26 +97,26 @@ class Crew(ABC):
 
         No further item is started while many results are ``waiting`` for their turn.
         """
-        runner = self._runner(function, shared)
         numbered: Iterator[Task] = enumerate(items)
-        if runner is None:
+        if self.in_this_process:
             for number, item in numbered:
                 yield number, function(item, *shared)
             return
+        self._begin(function, shared)
         again: deque[Task] = deque()  # a worker died with these items, perhaps for another reason
         deaths: Counter[int] = Counter()
         busy = 0
         try:
             while True:
-                total, idle = runner.workers()
+                total, idle = self._available()
                 room = max(0, total * AHEAD - len(waiting) - busy)
                 queued = itertools.chain(pop_all(again), itertools.islice(numbered, room))
                 for worker, task in zip(idle, queued, strict=False):
-                    runner.start(worker, task)
+                    self._start(worker, task)
                     busy += 1
                 if not busy:
                     return
-                for ending, task, reply in runner.finished():
+                for ending, task, reply in self._finished():
                     busy -= 1
                     number = task[0]
                     deaths[number] += ending is Ending.DIED
@@ -137,7 +127,7 @@ class Crew(ABC):
                     else:
                         yield number, lost
         finally:
-            runner.stop()
+            self._stop()
 
 
 def pop_all(queue: deque[Item]) -> Iterator[Item]:
@@ -150,7 +140,7 @@ class Workers(Crew):
     """A pool of ``jobs`` processes of this machine. With 0 jobs the work is done in this process, unprotected."""
 
     def __init__(self, jobs: int) -> None:
-        self.jobs = jobs
+        self.jobs, self.in_this_process = jobs, jobs == 0
         self._workers: list[Worker] = []
 
     def __enter__(self) -> Workers:
@@ -160,25 +150,18 @@ class Workers(Crew):
         for worker in self._workers:
             worker.end()
 
-    def _runner(self, function: Callable[..., Any], shared: Sequence[Any]) -> TaskRunner | None:
-        return LocalRunner(self.jobs, self._workers, (function, shared)) if self.jobs else None
+    def _begin(self, function: Callable[..., Any], shared: Sequence[Any]) -> None:
+        self._work = (function, shared)
 
+    def _available(self) -> tuple[int, Sequence[Worker]]:
+        while len(self._workers) < self.jobs:  # at the start, and after a worker died
+            self._workers.append(Worker())
+        return self.jobs, [worker for worker in self._workers if worker.task is None]
 
-class LocalRunner:
-    """Applies one function in the processes of a pool; starts them, and replaces those that die."""
+    def _start(self, worker: Worker, task: Task) -> None:
+        worker.start(task, self._work)
 
-    def __init__(self, jobs: int, pool: list[Worker], work: tuple[Callable[..., Any], Sequence[Any]]) -> None:
-        self.jobs, self.pool, self.work = jobs, pool, work
-
-    def workers(self) -> tuple[int, Sequence[Worker]]:
-        while len(self.pool) < self.jobs:
-            self.pool.append(Worker())
-        return self.jobs, [worker for worker in self.pool if worker.task is None]
-
-    def start(self, worker: Worker, task: Task) -> None:
-        worker.start(task, self.work)
-
-    def finished(self) -> Iterator[tuple[Ending, Task, Any]]:
+    def _finished(self) -> Iterator[tuple[Ending, Task, Any]]:
         ready: list[Any] = connection.wait(self._busy())
         for worker in ready:
             task = worker.task
@@ -193,15 +176,15 @@ class LocalRunner:
             if reply is not None:
                 yield Ending.DONE, task, reply
 
-    def stop(self) -> None:
+    def _stop(self) -> None:
         for worker in self._busy():
             self._remove(worker)
 
     def _busy(self) -> list[Any]:
-        return [worker for worker in self.pool if worker.task is not None]
+        return [worker for worker in self._workers if worker.task is not None]
 
     def _remove(self, worker: Worker) -> None:
-        self.pool.remove(worker)
+        self._workers.remove(worker)
         worker.end()
 
 
