@@ -320,7 +320,7 @@ def test_rows_are_held_only_as_long_as_there_is_room(cluster, tmp_path, monkeypa
 def test_workers_that_are_too_full_to_begin_anything_are_not_waited_for_in_silence(cluster, tmp_path, monkeypatch):
     monkeypatch.setattr(blocks, "memory_of_worker", full)
     monkeypatch.setattr(blocks, "WORKER_SECONDS", 0.5)
-    with pytest.raises(MccgrError, match=r"^local:2: its workers are full and begin nothing; give them more memory$"):
+    with pytest.raises(MccgrError, match=r"^local:2: its workers have no free memory; give them more memory$"):
         ClusterBlocks(stored(write_dense(tmp_path / "X.h5", samples())), cluster)
 
 

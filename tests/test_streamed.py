@@ -252,7 +252,7 @@ def test_the_search_is_exact_and_says_why(metric):
         check_same(A, build_graph(X, rows_only(metric=metric, search="exact")))
     assert all(search.exact for search in heard)
     assert [str(search) for search in heard] == [
-        "exact, as the fast search takes no matrix that is not in memory",
+        "exact, as the approximate search needs a matrix in memory",
         "exact",
         "exact",
     ]

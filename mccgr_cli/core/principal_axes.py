@@ -10,7 +10,7 @@ from mccgr_cli.blocks.products import narrow_product, times
 from mccgr_cli.blocks.protocol import Array, BlockSource, Matrix, Partial, sweep
 
 OVERSAMPLE = 10  # extra directions of the randomized SVD
-PASSES = 5  # over X, each of which improves the directions
+PASSES = 5  # over X; each improves the directions
 
 
 @dataclass(frozen=True)

@@ -191,7 +191,7 @@ def uses_graph(settings: Settings) -> bool:
 def check_solver(settings: Settings) -> None:
     """Raise an error if the method does not have the chosen solver."""
     if METHODS[settings.method].own_update is not None and settings.solver != Settings.solver:
-        what = f"{settings.method} has an update of its own, and takes no {settings.solver} steps"
+        what = f"{settings.method} has an update of its own, and cannot use {settings.solver}"
         raise ParameterError("--solver", what, "leave it out")
 
 
@@ -274,7 +274,7 @@ class Course:
         try:
             self.update.restore(progress.update)
         except KeyError as missing:
-            raise DataError("checkpoint", f"without {missing}, on which the next step depends", "run it anew") from None
+            raise DataError("checkpoint", f"has no {missing}, which the next step needs", "run from the start") from None
         rows = zip(*(progress.history[name].tolist() for name in HISTORY), strict=True)
         named = (dict(zip(HISTORY, row, strict=True)) for row in rows)
         self.steps = [Step(i, **row, change=0.0, restart=self.restart) for i, row in enumerate(named)]

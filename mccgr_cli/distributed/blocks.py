@@ -276,7 +276,7 @@ def wait_for_memory(cluster: Cluster) -> dict[str, float]:
     deadline = time.monotonic() + WORKER_SECONDS
     while not (free := free_memory(cluster, cluster.await_workers())):
         if time.monotonic() > deadline:
-            raise MccgrError(cluster.scheduler, "its workers are full and begin nothing", "give them more memory")
+            raise MccgrError(cluster.scheduler, "its workers have no free memory", "give them more memory")
         time.sleep(CHECK_SECONDS)
     return free
 

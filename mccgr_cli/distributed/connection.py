@@ -71,7 +71,7 @@ class Cluster:
                     raise fault
                 if fault is not None:
                     self._refused.add(address)
-                    self.on_note(f"{fault}; it is left out")
+                    self.on_note(f"{fault}; it is not used")
             self._accepted |= {address for address, fault in faults.items() if fault is None}
         return [address for address in connected if address in self._accepted]
 
@@ -90,11 +90,11 @@ class Cluster:
         deadline, steady = time.monotonic() + WORKER_SECONDS, time.monotonic()
         while len(found) < wanted or (not here and time.monotonic() < steady + STEADY_SECONDS):
             if len(found) < wanted and time.monotonic() > deadline:
-                what = f"{len(found) or 'no'} workers have come within {WORKER_SECONDS:.0f} seconds"
+                what = f"{len(found) or 'no'} workers connected within {WORKER_SECONDS:.0f} seconds"
                 if not found:
-                    remedy = "give fewer" if here else f"start some with 'dask worker {self.scheduler}'"
+                    remedy = "start fewer" if here else f"start some with 'dask worker {self.scheduler}'"
                     raise MccgrError(self.scheduler, what, remedy)
-                self.on_note(f"{self.scheduler}: {what}; going on with them")
+                self.on_note(f"{self.scheduler}: {what}; continuing with them")
                 self._wanted = len(found)
                 break
             time.sleep(CHECK_SECONDS)
@@ -264,5 +264,5 @@ def not_a_scheduler(scheduler: str, fault: Exception) -> MccgrError:
         return MccgrError(scheduler, what, "name them in its configuration, under distributed.comm.tls")
     if isinstance(fault, ImportError):  # Dask's error for versions that do not fit
         return MccgrError(scheduler, f"runs another version of dask: {fault}", "install the same on both sides")
-    what = "what listens there does not answer as a dask scheduler of our version does"
+    what = "no dask scheduler of our version answers there"
     return MccgrError(scheduler, what, ADDRESS_REMEDY)

@@ -38,7 +38,7 @@ def local_cluster(number: int) -> Iterator[LocalCluster]:
                 preload=["mccgr_cli.distributed.preload"],
             )
     except OSError as fault:
-        raise cannot_start((fault.strerror or str(fault)).lower(), "give fewer") from None
+        raise cannot_start((fault.strerror or str(fault)).lower(), "start fewer") from None
     try:
         cluster.scale(number)
         yield cluster

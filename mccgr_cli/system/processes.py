@@ -170,7 +170,7 @@ class Workers(Crew):
             except (EOFError, OSError):
                 self._remove(worker)
                 if not worker.started:
-                    raise cannot_start("they end as they begin") from None
+                    raise cannot_start("they end at once") from None
                 yield Ending.DIED, task, None
                 continue
             if reply is not None:
@@ -228,7 +228,7 @@ class Worker:
         self.process.join()
 
 
-def cannot_start(why: str, remedy: str = "give fewer --jobs; 0 does without any") -> MccgrError:
+def cannot_start(why: str, remedy: str = "use fewer --jobs, or --jobs 0 for none") -> MccgrError:
     return MccgrError("worker processes", f"cannot be started: {why}", remedy)
 
 

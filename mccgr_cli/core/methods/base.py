@@ -67,7 +67,7 @@ class GraphTerm:
             self.adjacency = (self._plain * self.alpha).astype(self._dtype)
             self.degrees: Array = np.asarray(self.adjacency.sum(axis=1)).ravel()  # alpha u
         if not self.degrees.max() <= LARGEST_DEGREE[self._dtype.itemsize]:  # also true for NaN
-            what = f"edges of {self._plain.max():g} cannot be weighed by alpha {self.alpha:g} in {self._dtype}"
+            what = f"edges of {self._plain.max():g} cannot be multiplied by alpha {self.alpha:g} in {self._dtype}"
             raise DataError("the graph", what, "lower --alpha or --strength, or scale the edges to 1")
         self.row_blocks = MemoryBlocks(self.adjacency, NODE_BLOCK)
 

@@ -86,7 +86,7 @@ def nearest(
         columns, recall = approximate_neighbours(X, neighbors)
         how = Search(False, recall)
         if columns is None:
-            how = Search(True, recall, f"a fast search had recall {recall:.3f} only")
+            how = Search(True, recall, f"an approximate search had a recall of only {recall:.3f}")
     if columns is None:
         columns = by_intersection(X, neighbors) if metric == "histogram" else exact_neighbours(X, neighbors)
     return NeighbourPairs(np.repeat(searched, neighbors), searched[columns.ravel()], how)
@@ -95,7 +95,7 @@ def nearest(
 def beyond_the_library(X: Matrix | BlockSource, metric: str) -> str:
     """Why faiss cannot search these samples; empty if it can."""
     if not is_matrix(X):
-        return "the fast search takes no matrix that is not in memory"
+        return "the approximate search needs a matrix in memory"
     if metric == "histogram":
-        return "the fast search knows no histogram intersection"
-    return "the fast search takes no sparse matrix" if sparse.issparse(X) else ""
+        return "the approximate search has no histogram intersection"
+    return "the approximate search takes no sparse matrix" if sparse.issparse(X) else ""

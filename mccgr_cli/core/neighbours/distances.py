@@ -20,7 +20,7 @@ from mccgr_cli.blocks.rows import row_sizes
 GAP_BYTES = 8 << 20  # of differences between samples that are computed together
 SEARCH_BYTES = 64 << 20  # of distances that are computed together, in each thread
 SUMMED = 256  # terms of a product that are summed at a time
-LEAST_GROUP = 4  # smallest number of distances of which only the minimum is looked at first
+LEAST_GROUP = 4  # smallest size of a group of columns in `smallest`
 TIE = 1e-9  # squared distances that differ by less than this fraction are equal
 
 
