@@ -120,7 +120,6 @@ class ReadAhead:
             self._free.put(buffer)
         self._read: queue.SimpleQueue[Any] = queue.SimpleQueue()
         self._in_use: list[tuple[int, Array | None]] = []  # the end of the rows in a buffer, and the buffer
-        self._position = 0
         self._stopped = False
         self._thread = threading.Thread(target=self._run, daemon=True)
 
@@ -138,9 +137,8 @@ class ReadAhead:
         found = self._read.get()
         if isinstance(found, BaseException):
             raise found
-        raw, buffer = found
-        self._in_use.append((self._reads[self._position].stop, buffer))
-        self._position += 1
+        raw, end, buffer = found
+        self._in_use.append((end, buffer))
         return raw
 
     def release(self, row: int) -> None:
@@ -155,6 +153,6 @@ class ReadAhead:
                     buffer = self._free.get()
                     if self._stopped:
                         return
-                    self._read.put((read(rows, buffer), buffer))
+                    self._read.put((read(rows, buffer), rows.stop, buffer))
         except BaseException as fault:
             self._read.put(fault)

@@ -274,7 +274,9 @@ class Course:
         try:
             self.update.restore(progress.update)
         except KeyError as missing:
-            raise DataError("checkpoint", f"has no {missing}, which the next step needs", "run from the start") from None
+            raise DataError(
+                "checkpoint", f"has no {missing}, which the next step needs", "run from the start"
+            ) from None
         rows = zip(*(progress.history[name].tolist() for name in HISTORY), strict=True)
         named = (dict(zip(HISTORY, row, strict=True)) for row in rows)
         self.steps = [Step(i, **row, change=0.0, restart=self.restart) for i, row in enumerate(named)]

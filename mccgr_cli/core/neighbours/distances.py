@@ -21,6 +21,7 @@ GAP_BYTES = 8 << 20  # of differences between samples that are computed together
 SEARCH_BYTES = 64 << 20  # of distances that are computed together, in each thread
 SUMMED = 256  # terms of a product that are summed at a time
 LEAST_GROUP = 4  # smallest size of a group of columns in `smallest`
+EXTRA = 5  # candidates in addition to the neighbours asked for, so that rounding rarely decides
 TIE = 1e-9  # squared distances that differ by less than this fraction are equal
 
 
@@ -171,6 +172,26 @@ def differences(queries: Matrix, X: Matrix) -> Array:
 
 
 # The smallest of many distances
+
+
+@dataclass(frozen=True)
+class Group:
+    """Consecutive rows of X, in memory."""
+
+    rows: Matrix
+    first: int  # number of the first row
+    present: Array  # (r,) whether each can be a neighbour
+
+    def part(self, where: slice) -> Group:
+        return Group(self.rows[where], self.first + where.start, self.present[where])
+
+    def exclude(self, values: Array, numbers: Array) -> Array:
+        """Set ``values`` of the samples ``numbers`` to infinity for themselves and for rows that are not present."""
+        own = numbers - self.first
+        here = np.flatnonzero((own >= 0) & (own < self.rows.shape[0]))
+        values[here, own[here]] = np.inf
+        values[:, ~self.present] = np.inf
+        return values
 
 
 @dataclass(frozen=True)

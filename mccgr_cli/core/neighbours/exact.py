@@ -11,8 +11,8 @@ from mccgr_cli.blocks.in_memory import MemoryBlocks
 from mccgr_cli.blocks.protocol import Array, Matrix, chunks
 from mccgr_cli.blocks.threads import threads_for_blocks
 from mccgr_cli.core.neighbours import distances
-from mccgr_cli.core.neighbours.distances import SEARCH_BYTES, Candidates, ProductDistances, smallest
-from mccgr_cli.core.neighbours.intersection import EXTRA, Group, IntersectionSearch
+from mccgr_cli.core.neighbours.distances import EXTRA, SEARCH_BYTES, Candidates, Group, ProductDistances, smallest
+from mccgr_cli.core.neighbours.intersection import IntersectionSearch
 
 SETTLED_ROWS = 1000  # samples whose candidates are compared together
 LEAST_BLOCKS = 8  # so that all cores have work

@@ -9,29 +9,7 @@ from scipy import sparse
 
 from mccgr_cli.blocks.protocol import Array, Matrix
 from mccgr_cli.blocks.rows import row_sizes
-from mccgr_cli.core.neighbours.distances import Candidates, smallest
-
-EXTRA = 5  # candidates in addition to the neighbours asked for, so that rounding rarely decides
-
-
-@dataclass(frozen=True)
-class Group:
-    """Consecutive rows of X, in memory."""
-
-    rows: Matrix
-    first: int  # number of the first row
-    present: Array  # (r,) whether each can be a neighbour
-
-    def part(self, where: slice) -> Group:
-        return Group(self.rows[where], self.first + where.start, self.present[where])
-
-    def exclude(self, values: Array, numbers: Array) -> Array:
-        """Set ``values`` of the samples ``numbers`` to infinity for themselves and for rows that are not present."""
-        own = numbers - self.first
-        here = np.flatnonzero((own >= 0) & (own < self.rows.shape[0]))
-        values[here, own[here]] = np.inf
-        values[:, ~self.present] = np.inf
-        return values
+from mccgr_cli.core.neighbours.distances import EXTRA, Candidates, Group, smallest
 
 
 @dataclass(frozen=True)

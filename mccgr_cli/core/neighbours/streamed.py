@@ -17,8 +17,8 @@ from mccgr_cli.blocks.protocol import Array, BlockSource, Matrix, Partial, chunk
 from mccgr_cli.blocks.rows import Transformed, row_sizes, unit_rows
 from mccgr_cli.blocks.threads import threads_for_blocks
 from mccgr_cli.core.neighbours import distances
-from mccgr_cli.core.neighbours.distances import SEARCH_BYTES, Candidates, ProductDistances, smallest
-from mccgr_cli.core.neighbours.intersection import EXTRA, Group, IntersectionSearch
+from mccgr_cli.core.neighbours.distances import EXTRA, SEARCH_BYTES, Candidates, Group, ProductDistances, smallest
+from mccgr_cli.core.neighbours.intersection import IntersectionSearch
 
 ROOM = 256 << 20  # bytes of memory for the rows of a group, by default
 DENSE_VALUE = 12  # bytes per value: in double precision, and centred in single precision
