@@ -136,7 +136,7 @@ class Update(ABC):
         """One iteration: weights, then H, then W."""
 
     def state(self) -> dict[str, Any]:
-        """Arrays and numbers from which :meth:`restore` continues the same problem here."""
+        """Arrays and numbers with which :meth:`restore` lets another one of the same problem go on from here."""
         return {name: getattr(self, name) for name in self.kept if getattr(self, name) is not None}
 
     def restore(self, state: dict[str, Any]) -> None:
