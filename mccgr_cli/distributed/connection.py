@@ -162,13 +162,14 @@ def joined(scheduler: str, on_note: OnNote = lambda note: None) -> Iterator[Clus
     with the block. ``on_note`` is called with messages for the user.
     """
     number = local_processes(scheduler)
-    with contextlib.ExitStack() as stack:
-        stack.enter_context(silenced())
-        try:
+    try:
+        with silenced():  # importing them sets up their logs
             import dask
             import distributed  # noqa: F401
-        except ImportError:
-            raise MccgrError("--scheduler", "dask is not installed", "pip install 'mccgr-cli[dask]'") from None
+    except ImportError:
+        raise MccgrError("--scheduler", "dask is not installed", "pip install 'mccgr-cli[dask]'") from None
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(silenced())
         stack.enter_context(dask.config.set(OUR_SETTINGS))
         if number is None:
             probe(scheduler)
