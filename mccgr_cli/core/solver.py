@@ -275,7 +275,7 @@ class Course:
             self.update.restore(progress.update)
         except KeyError as missing:
             raise DataError(
-                "checkpoint", f"has no {missing}, which the next step needs", "run from the start"
+                "checkpoint", f"without {missing}, which the next step needs", "run from the start"
             ) from None
         rows = zip(*(progress.history[name].tolist() for name in HISTORY), strict=True)
         named = (dict(zip(HISTORY, row, strict=True)) for row in rows)
