@@ -25,7 +25,7 @@ from mccgr_cli.core.solver import solve
 from mccgr_cli.distributed import blocks
 from mccgr_cli.distributed.blocks import ClusterBlocks, HeldRows
 from mccgr_cli.distributed.connection import joined
-from mccgr_cli.distributed.shared_arrays import Lender, LentArray, borrowed
+from mccgr_cli.distributed.shared_arrays import ArrayExchange, SharedArray, open_shared
 from mccgr_cli.errors import DataError, MccgrError
 from mccgr_cli.files.lazy_matrix import StoredMatrix
 from mccgr_cli.settings import GraphSettings, Settings
@@ -150,7 +150,7 @@ def test_workers_of_this_machine_share_its_memory_and_others_do_not(cluster, tmp
         monkeypatch.setattr(blocks.Part, "_is_near", lambda part: False)
     X = samples()
     source = ClusterBlocks(stored(write_dense(tmp_path / "X.h5", X)), cluster)
-    assert all((part._lender is not None) == near for part in source._parts)
+    assert all((part._exchange is not None) == near for part in source._parts)
     settings = Settings(k=3, iterations=8, tolerance=0)
     graph = choose_graph(X, settings, GraphSettings())
     there, here = solve(source, settings, graph), solve(MemoryBlocks(X), settings, graph)
@@ -159,33 +159,33 @@ def test_workers_of_this_machine_share_its_memory_and_others_do_not(cluster, tmp
 
 
 def test_what_is_lent_is_found_only_as_long_as_it_is_there():
-    lent = LentArray((3, 2), np.dtype(np.float32))
+    lent = SharedArray((3, 2), np.dtype(np.float32))
     lent.array[...] = 7
-    np.testing.assert_array_equal(borrowed(lent.address), lent.array)
-    elsewhere = lent.address._replace(process=2**22 + 1)
-    assert borrowed(elsewhere) is None
-    assert borrowed(lent.address._replace(number=lent.address.number + 1)) is None
-    handle = lent.address.handle
+    np.testing.assert_array_equal(open_shared(lent.location), lent.array)
+    elsewhere = lent.location._replace(process=2**22 + 1)
+    assert open_shared(elsewhere) is None
+    assert open_shared(lent.location._replace(inode=lent.location.inode + 1)) is None
+    handle = lent.location.handle
     del lent
     with pytest.raises(OSError, match="Bad file descriptor"):
         os.fstat(handle)
 
 
 def test_arrays_are_lent_again_if_they_suit():
-    lender = Lender()
+    exchange = ArrayExchange()
     one, other = np.ones((4, 2)), np.zeros((4, 2))
-    first = lender.lend((one, None, one))
-    assert lender.lend((other, None, other)) == first
-    np.testing.assert_array_equal(borrowed(first[0]), other)
-    assert lender.lend(()) == []
-    assert lender.lend((one,)) == first[:1]
-    assert lender.lend((one, one)) == [first[0], first[2]]
-    assert lender.lend((one[:3], None)) != first[:2]
-    assert lender.room() == []
-    assert lender.answered((one,)) == (one,)
-    (room,) = lender.room()
-    borrowed(room)[...] = 5
-    assert (lender.answered((room,))[0] == 5).all()
+    first = exchange.send((one, None, one))
+    assert exchange.send((other, None, other)) == first
+    np.testing.assert_array_equal(open_shared(first[0]), other)
+    assert exchange.send(()) == []
+    assert exchange.send((one,)) == first[:1]
+    assert exchange.send((one, one)) == [first[0], first[2]]
+    assert exchange.send((one[:3], None)) != first[:2]
+    assert exchange.answer_locations() == []
+    assert exchange.receive((one,)) == (one,)
+    (room,) = exchange.answer_locations()
+    open_shared(room)[...] = 5
+    assert (exchange.receive((room,))[0] == 5).all()
 
 
 def test_workers_keep_no_array_longer_than_they_need_it(cluster, tmp_path):
@@ -196,7 +196,7 @@ def test_workers_keep_no_array_longer_than_they_need_it(cluster, tmp_path):
         np.testing.assert_allclose(transposed_times(source, left), samples().T @ left, rtol=1e-12)
 
     def borrowed_arrays(keys, dask_worker):
-        return [len(dask_worker.state.actors[key]._borrowed) for key in keys if key in dask_worker.state.actors]
+        return [len(dask_worker.state.actors[key]._opened) for key in keys if key in dask_worker.state.actors]
 
     keys = [part._future.key for part in source._parts]
     counts = cluster.client.run(borrowed_arrays, keys).values()
@@ -308,8 +308,8 @@ def nearly_full(dask_worker=None):
 def test_rows_are_held_only_as_long_as_there_is_room(cluster, tmp_path, monkeypatch):
     """Of 576 kB in four parts each worker can take one, and leaves the other in the file."""
     workers = cluster.await_workers()
-    assert all(1e7 < bytes_ < 1e12 for bytes_ in blocks.room_of(cluster, workers).values())
-    assert set(blocks.room_of(cluster, workers)) == set(workers)
+    assert all(1e7 < bytes_ < 1e12 for bytes_ in blocks.free_memory(cluster, workers).values())
+    assert set(blocks.free_memory(cluster, workers)) == set(workers)
     path = write_dense(tmp_path / "X.h5", samples())
     monkeypatch.setattr(blocks, "memory_of_worker", nearly_full)
     source = ClusterBlocks(stored(path), cluster)
@@ -320,7 +320,7 @@ def test_rows_are_held_only_as_long_as_there_is_room(cluster, tmp_path, monkeypa
 def test_workers_that_are_too_full_to_begin_anything_are_not_waited_for_in_silence(cluster, tmp_path, monkeypatch):
     monkeypatch.setattr(blocks, "memory_of_worker", full)
     monkeypatch.setattr(blocks, "WORKER_SECONDS", 0.5)
-    with pytest.raises(MccgrError, match=r"^local:2: its workers are full and begin nothing; give them more memory$"):
+    with pytest.raises(MccgrError, match=r"^local:2: its workers have no free memory; give them more memory$"):
         ClusterBlocks(stored(write_dense(tmp_path / "X.h5", samples())), cluster)
 
 

@@ -194,7 +194,7 @@ def test_a_wrong_worker_that_comes_later_is_left_out(cluster, monkeypatch):
         assert later.workers() == [first]
     (note,) = notes
     assert note.startswith(f"worker {second}: has mccgr 0")
-    assert note.endswith("it is left out")
+    assert note.endswith("it is not used")
 
 
 def test_workers_that_do_not_see_the_files_are_refused(cluster, tmp_path):
@@ -257,7 +257,7 @@ def test_an_address_of_something_else(refused, X_file, monkeypatch):
         threading.Thread(target=server.serve_forever, daemon=True).start()
         said = fails_in_time(refused, X_file, f"tcp://127.0.0.1:{server.server_port}")
         server.shutdown()
-    assert "what listens there does not answer as a dask scheduler" in said
+    assert "no dask scheduler of our version answers there" in said
 
 
 def test_certificates_that_are_missing(refused, X_file):
@@ -319,7 +319,7 @@ def test_some_workers_are_better_than_none(cluster, monkeypatch):
     three = Cluster("local:3", cluster.client, notes.append)
     for _ in range(2):  # and are not waited for again
         assert three.await_workers() == two
-    assert notes == ["local:3: 2 workers have come within 0 seconds; going on with them"]
+    assert notes == ["local:3: 2 workers connected within 0 seconds; continuing with them"]
 
 
 @pytest.mark.slow
@@ -328,7 +328,7 @@ def test_workers_are_waited_for(scheduler, monkeypatch):
     notes = []
     _, address = scheduler
     with (
-        pytest.raises(MccgrError, match=r"no workers have come within .* start some with 'dask worker tcp://"),
+        pytest.raises(MccgrError, match=r"no workers connected within .* start some with 'dask worker tcp://"),
         joined(address, notes.append) as cluster,
     ):
         cluster.await_workers()

@@ -107,7 +107,7 @@ def test_principal_axes_are_those_of_the_scaled_and_centred_features():
     X, _ = planted(n=40)
     scale = np.linspace(0, 1, X.shape[1])
     source = MemoryBlocks(X, block_rows=7)
-    ours = coordinates(source, moments(source), 4, 0.25, scale)
+    ours = coordinates(source, moments(source).means, 4, 0.25, scale)
     U, S, _ = np.linalg.svd((X - X.mean(axis=0)) * scale, full_matrices=False)
     theirs = U[:, :4] * S[:4] ** 0.75
     theirs /= np.linalg.norm(theirs, axis=1, keepdims=True)

@@ -40,7 +40,7 @@ def test_axes_are_the_singular_vectors_of_the_whole_matrix(centred, rank):
     axes = leading_axes(source, rank, rng(), shift, scale)
     u, s, v = np.linalg.svd((X - shift) * scale, full_matrices=False)
     np.testing.assert_allclose(axes.sizes, s[:rank], rtol=1e-8)
-    places = axes.places(source, np.ones(rank))
+    places = axes.project(source, np.ones(rank))
     np.testing.assert_allclose(places @ axes.directions, (u[:, :rank] * s[:rank]) @ v[:rank], atol=1e-4)
 
 
@@ -48,7 +48,7 @@ def test_axes_beyond_the_rank_are_nothing():
     X = np.outer(np.arange(1.0, 8), np.ones(5))
     axes = leading_axes(MemoryBlocks(X), 4, rng())
     np.testing.assert_allclose(axes.sizes, [np.linalg.norm(X), 0, 0, 0], atol=1e-6)
-    np.testing.assert_allclose(axes.places(MemoryBlocks(X), np.ones(4))[:, 1:], 0, atol=1e-6)
+    np.testing.assert_allclose(axes.project(MemoryBlocks(X), np.ones(4))[:, 1:], 0, atol=1e-6)
 
 
 def test_nndsvd_starts_nearer_than_random_and_moves():

@@ -15,8 +15,8 @@ from scipy.spatial.distance import cdist
 from mccgr_cli.core import neighbours
 from mccgr_cli.core.graph import build_graph
 from mccgr_cli.core.neighbours import approximate, exact, nearest
-from mccgr_cli.core.neighbours.distances import least, product_distances
-from mccgr_cli.core.neighbours.exact import exactly
+from mccgr_cli.core.neighbours.distances import product_distances, smallest
+from mccgr_cli.core.neighbours.exact import exact_neighbours
 from mccgr_cli.errors import ParameterError
 from mccgr_cli.settings import GraphSettings
 
@@ -66,26 +66,26 @@ def check_exact(X, columns, neighbors):
 @pytest.mark.parametrize("name", HARD)
 def test_exact_neighbours_are_the_nearest(monkeypatch, name, mutual):
     monkeypatch.setattr(exact, "MUTUAL", mutual)
-    check_exact(HARD[name], exactly(HARD[name], 5), 5)
+    check_exact(HARD[name], exact_neighbours(HARD[name], 5), 5)
 
 
 @pytest.mark.parametrize("name", HARD)
 def test_neighbours_of_sparse_samples_are_the_nearest(name):
     X = HARD[name].copy()
     X[:, 1::3] = 0
-    check_exact(sparse.csr_array(X), exactly(sparse.csr_array(X), 5), 5)
+    check_exact(sparse.csr_array(X), exact_neighbours(sparse.csr_array(X), 5), 5)
 
 
 @pytest.mark.parametrize("make", [np.asarray, sparse.csr_array], ids=["dense", "sparse"])
 def test_neighbours_of_samples_in_single_precision_are_the_nearest(make):
     X = make((clusters() + 100).astype(np.float32))
-    check_exact(X, exactly(X, 5), 5)
+    check_exact(X, exact_neighbours(X, 5), 5)
 
 
 @pytest.mark.parametrize("neighbors", [1, 30, 298, 299])
 def test_as_many_neighbours_as_are_asked_for(neighbors):
     X = HARD["noise"]
-    check_exact(X, exactly(X, neighbors), neighbors)
+    check_exact(X, exact_neighbours(X, neighbors), neighbors)
 
 
 def test_few_samples_have_each_other():
@@ -102,7 +102,7 @@ def test_no_product_is_off_by_more_than_its_bound(name, dtype):
     squares = (wide**2).sum(axis=1)
     true = squares[:, None] / 2 + squares / 2 - wide @ wide.T
     everyone = np.arange(len(X))
-    off = np.abs(compared.of(everyone) - true)
+    off = np.abs(compared.from_samples(everyone) - true)
     np.fill_diagonal(off, 0)
     bound = np.array([compared.bound(compared.halves, half) for half in np.maximum(true, 0).astype(float).T]).T
     assert (off <= bound).all()
@@ -111,10 +111,10 @@ def test_no_product_is_off_by_more_than_its_bound(name, dtype):
 @pytest.mark.parametrize("mutual", [1, 1000], ids=["mutual", "one way"])
 def test_rows_that_rounding_leaves_in_doubt_are_done_again(monkeypatch, mutual):
     again = []
-    compare = exact.product_distances
-    monkeypatch.setattr(exact, "product_distances", lambda X, dtype: again.append(dtype) or compare(X, dtype))
+    compare = exact.distances.product_distances
+    monkeypatch.setattr(exact.distances, "product_distances", lambda X, dtype: again.append(dtype) or compare(X, dtype))
     monkeypatch.setattr(exact, "MUTUAL", mutual)
-    exactly(HARD["clusters far apart"], 5)
+    exact_neighbours(HARD["clusters far apart"], 5)
     assert again == ["float32", "float64"]
 
 
@@ -122,7 +122,7 @@ def test_rows_that_rounding_leaves_in_doubt_are_done_again(monkeypatch, mutual):
 @pytest.mark.parametrize("count", [1, 3, 7])
 def test_the_least_are_found_and_the_least_of_the_others_is_known(width, count):
     values = np.random.default_rng(width).integers(0, 50, size=(20, width)).astype(float)
-    found = least(values, count, start=100)
+    found = smallest(values, count, start=100)
     in_order = np.sort(values, axis=1)
     kept = min(count, width)
     np.testing.assert_array_equal(np.sort(found.values, axis=1), in_order[:, :kept])
@@ -264,7 +264,7 @@ def test_many_samples_are_searched_approximately_by_default(faiss, monkeypatch, 
     assert nearest(many(), 5, "euclidean", "exact").search.exact
 
 
-def test_sparse_samples_and_histograms_are_searched_exactly(faiss):
+def test_sparse_samples_and_histograms_are_searched_exact_neighbours(faiss):
     X = np.maximum(many(500), 0)
     assert nearest(sparse.csr_array(X), 5, "euclidean", "approximate").search.exact
     assert nearest(X, 5, "histogram", "approximate").search.exact

@@ -164,9 +164,9 @@ def test_what_is_farther_than_those_known_needs_no_second_look(monkeypatch):
     near = np.random.default_rng(0).random((40, 5))
     X = np.vstack([near, 1e4 + 1e-4 * near])
     group = streamed.Group(X[40:], 40, np.ones(40, dtype=bool))
-    search = streamed.by_distance(group)
+    search = streamed.DistanceSearch.among(group)
     search.nearest(X[:40], np.arange(40), np.full(40, 5.0), 5)
-    few = streamed.by_distance(group.part(slice(0, 4)))
+    few = streamed.DistanceSearch.among(group.part(slice(0, 4)))
     few.nearest(X[:40], np.arange(40), np.full(40, np.inf), 5)  # which are all there are
     with pytest.raises(TypeError):
         search.nearest(X[:40], np.arange(40), np.full(40, np.inf), 5)
@@ -252,7 +252,7 @@ def test_the_search_is_exact_and_says_why(metric):
         check_same(A, build_graph(X, rows_only(metric=metric, search="exact")))
     assert all(search.exact for search in heard)
     assert [str(search) for search in heard] == [
-        "exact, as the fast search takes no matrix that is not in memory",
+        "exact, as the approximate search needs a matrix in memory",
         "exact",
         "exact",
     ]
@@ -266,7 +266,7 @@ def test_on_axes_the_search_may_be_fast(monkeypatch):
     assert not heard[0].exact
     monkeypatch.setattr(neighbours, "LARGEST_EXACT", 59)
     build_graph(FarBlocks(samples()), rows_only(), None, heard.append, ROOM)
-    assert "not in memory" in heard[1].why
+    assert "needs a matrix in memory" in heard[1].why
 
 
 @MAKE

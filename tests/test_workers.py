@@ -108,7 +108,7 @@ def test_workers_that_died_while_they_were_idle_are_replaced():
 
 
 def test_workers_that_cannot_start_are_an_error(monkeypatch):
-    monkeypatch.setattr("mccgr_cli.system.processes.serve", os.close)  # of a pipe, which it cannot
+    monkeypatch.setattr("mccgr_cli.system.processes.worker_loop", os.close)  # fails, because a pipe is no descriptor
     with (
         Workers(1) as workers,
         pytest.raises(MccgrError, match=r"cannot be started: they end .* --jobs"),

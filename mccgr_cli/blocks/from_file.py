@@ -1,4 +1,4 @@
-"""Blocks of a matrix that stays in its file, read ahead while those before them are worked on."""
+"""A matrix in a file as a source of blocks: a thread reads the next blocks while others are worked on."""
 
 from __future__ import annotations
 
@@ -6,17 +6,15 @@ import queue
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
-from functools import partial
-from types import TracebackType
 from typing import Any, Protocol
 
 import numpy as np
 
-from mccgr_cli.blocks.in_memory import MemoryBlocks, cut, is_matrix, row_slices, row_view
+from mccgr_cli.blocks.in_memory import MemoryBlocks, is_matrix, row_slices, row_view, rows_of_block
 from mccgr_cli.blocks.protocol import Array, Matrix, Size, chunks
 from mccgr_cli.blocks.threads import ThreadedCalls, blas_threads
 
-# What is read at a time: enough to outweigh the calls, and all that a file keeps together, unless that is too much.
+# Bytes per read: at least READ_BYTES and one storage unit of the file (its chunk), at most MOST_BYTES.
 READ_BYTES = 32 << 20
 MOST_BYTES = 256 << 20
 
@@ -44,10 +42,10 @@ class Stored(Protocol):
 
 
 class FileBlocks:
-    """The blocks are those that the matrix would have in memory, and so is the rounding.
+    """Blocks of a matrix in a file. They are the same as in memory, and so is the rounding.
 
-    A pass reads the file once, from its beginning to its end, some blocks at a time, into a few buffers that are used
-    again and again: what a function returns must not be a view of its block.
+    A pass reads the file once from beginning to end, several blocks at a time. Buffers are reused, so a block function
+    must not return a view of its block.
     """
 
     whole: Matrix | None = None
@@ -70,9 +68,12 @@ class FileBlocks:
                     raw, first = ahead.next(), blocks[0].start
                     for where in blocks:
                         block = row_view(raw, slice(where.start - first, where.stop - first))
-                        yield where, (block, *cut(rows, where), *shared)
+                        yield where, (block, *rows_of_block(rows, where), *shared)
 
-            for where, result in self._calls.results(partial(on_prepared, function, self._stored.prepared), calls()):
+            def call(raw: Matrix, *arguments: Any) -> Any:
+                return function(self._stored.prepared(raw), *arguments)
+
+            for where, result in self._calls.results(call, calls()):
                 yield where, result
                 ahead.release(where.stop)
 
@@ -82,7 +83,7 @@ class FileBlocks:
         return self._stored.prepared(raw)
 
     def _free_buffers(self) -> list[Array | None]:
-        """As many as may be in use at a time, and one more to read into."""
+        """As many buffers as can be in use at the same time, and one more to read into."""
         if not self._buffers:
             number = [i for i, blocks in enumerate(self._reads) for _ in blocks]
             last = len(number) - 1
@@ -93,14 +94,8 @@ class FileBlocks:
 
 
 def blocks_of(X: Matrix | Stored) -> MemoryBlocks | FileBlocks:
-    """Wherever X is."""
+    """X as a block source, in memory or in its file."""
     return MemoryBlocks(X) if is_matrix(X) else FileBlocks(X)
-
-
-def on_prepared(
-    function: Callable[..., Any], prepared: Callable[[Matrix], Matrix], raw: Matrix, *arguments: Any
-) -> Any:
-    return function(prepared(raw), *arguments)
 
 
 def span(blocks: Sequence[slice]) -> slice:
@@ -108,7 +103,7 @@ def span(blocks: Sequence[slice]) -> slice:
 
 
 def blocks_together(stored: Stored, blocks: Sequence[slice]) -> int:
-    """How many blocks are read at a time."""
+    """The number of blocks per read."""
     row_bytes = max(1, stored.size.bytes // stored.size.samples)
     rows = min(max(READ_BYTES // row_bytes, stored.unit), MOST_BYTES // row_bytes)
     together: int = rows // (blocks[0].stop - blocks[0].start)
@@ -116,7 +111,7 @@ def blocks_together(stored: Stored, blocks: Sequence[slice]) -> int:
 
 
 class ReadAhead:
-    """A thread that reads some rows after others, as long as there are buffers to read into."""
+    """A thread that reads rows in order while there are free buffers."""
 
     def __init__(self, stored: Stored, reads: Sequence[slice], buffers: Sequence[Array | None]) -> None:
         self._stored, self._reads = stored, reads
@@ -124,8 +119,7 @@ class ReadAhead:
         for buffer in buffers:
             self._free.put(buffer)
         self._read: queue.SimpleQueue[Any] = queue.SimpleQueue()
-        self._in_use: list[tuple[int, Array | None]] = []  # where the rows in a buffer end, and the buffer
-        self._turn = 0
+        self._in_use: list[tuple[int, Array | None]] = []  # the end of the rows in a buffer, and the buffer
         self._stopped = False
         self._thread = threading.Thread(target=self._run, daemon=True)
 
@@ -133,25 +127,22 @@ class ReadAhead:
         self._thread.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, fault: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._stopped = True
-        self._free.put(None)  # it may be waiting for one
+        self._free.put(None)  # the thread may be waiting for a buffer
         self._thread.join()
 
     def next(self) -> Matrix:
-        """The rows whose turn it is."""
+        """The next rows."""
         found = self._read.get()
         if isinstance(found, BaseException):
             raise found
-        raw, buffer = found
-        self._in_use.append((self._reads[self._turn].stop, buffer))
-        self._turn += 1
+        raw, end, buffer = found
+        self._in_use.append((end, buffer))
         return raw
 
     def release(self, row: int) -> None:
-        """Everything before this row has been worked on."""
+        """Free the buffers of all rows before this one."""
         while self._in_use and self._in_use[0][0] <= row:
             self._free.put(self._in_use.pop(0)[1])
 
@@ -162,6 +153,6 @@ class ReadAhead:
                     buffer = self._free.get()
                     if self._stopped:
                         return
-                    self._read.put((read(rows, buffer), buffer))
+                    self._read.put((read(rows, buffer), rows.stop, buffer))
         except BaseException as fault:
             self._read.put(fault)

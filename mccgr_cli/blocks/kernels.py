@@ -1,7 +1,7 @@
-"""The heart of a pass over a dense X, compiled: numba is needed, and imported with this module.
+"""The inner loops of a pass over a dense X, compiled by numba, which is imported with this module.
 
-BLAS repacks X for every product, which for few components takes longer than the product itself. Here five rows of X
-meet five components at a time, held in registers, and nothing is copied (``python -m benchmarks.products``).
+BLAS repacks X for every product, which takes longer than a product with few components itself. Here five rows of X are
+multiplied with five components at a time, in registers, and nothing is copied (``python -m benchmarks.products``).
 """
 
 from __future__ import annotations
@@ -12,37 +12,40 @@ import numpy as np
 from numba import njit
 
 TILE = 5  # rows, and components, that are worked on together; the code below is written for this number
-LINE = 64  # bytes, of the cache
+LINE = 64  # bytes of a cache line
 
-# Sums may be taken in any order, which makes vectors of them; infinities and nan are left alone.
+# The compiler may reorder sums, so that it can use vector instructions; infinities and NaN are respected.
 options: dict[str, Any] = {"error_model": "numpy", "fastmath": {"reassoc", "contract", "nsz"}}
 compiled = njit(cache=True, nogil=True, **options)
-part = njit(inline="always", **options)  # of the others: the compiler must see where their arrays come from
+inlined = njit(inline="always", **options)  # the compiler must see where the arrays come from
 
 
 def narrow_product(X: Any, right: Any) -> Any:
     """X right for a C-contiguous X (rows, d) and a right (d, k)."""
     k = right.shape[1]
-    return multiply(X, spread_out(right.T), np.empty((len(X), round_up(k)), dtype=X.dtype))[:, :k]
+    return multiply(X, pad_basis(right.T), np.empty((len(X), round_up(k)), dtype=X.dtype))[:, :k]
 
 
 def cross_product(left: Any, X: Any) -> Any:
     """left' X for a left (rows, k) and a C-contiguous X (rows, d)."""
     rows, k = left.shape
-    return gather(X, padded(left, rows, round_up(k)), spread_width(X))[:k, : X.shape[1]]
+    return gather(X, padded(left, rows, round_up(k)), padded_width(X))[:k, : X.shape[1]]
 
 
-def multiplicative_step(X: Any, W: Any, pull: Any, degrees: Any, right: Any, gram: Any) -> tuple[Any, Any]:
-    """W'X of the new W = W * (X right + pull) / (W gram + degrees*W), and this; both factors are C-contiguous."""
+def multiplicative_step(X: Any, W: Any, neighbours: Any, degrees: Any, right: Any, gram: Any) -> tuple[Any, Any]:
+    """The new W = W * (X right + neighbours) / (W gram + degrees*W); returns W'X of it, and W.
+
+    X and W are C-contiguous. ``neighbours`` (rows, k) and ``degrees`` (rows,) are None without a graph.
+    """
     (rows, k), limits = W.shape, np.finfo(X.dtype)
-    if pull is None:
-        pull, degrees = np.zeros((rows, 0), dtype=X.dtype), np.zeros(rows, dtype=X.dtype)
-    sums, new = multiply_rows(X, W, pull, degrees, spread_out(right.T), gram, limits.tiny, np.sqrt(limits.max))
+    if neighbours is None:
+        neighbours, degrees = np.zeros((rows, 0), dtype=X.dtype), np.zeros(rows, dtype=X.dtype)
+    sums, new = multiply_rows(X, W, neighbours, degrees, pad_basis(right.T), gram, limits.tiny, np.sqrt(limits.max))
     return sums[:k, : X.shape[1]], new[:, :k]
 
 
 def descended(W: Any, target: Any, gram: Any, bound: Any, rounds: int) -> Any:
-    """The same as in methods/coordinate.py, for rows."""
+    """See the function of this name in core/methods/coordinate.py."""
     own = np.diag(gram)
     k = round_up(len(own))
     others = padded(gram - np.diag(own), k, k)
@@ -53,20 +56,20 @@ def descended(W: Any, target: Any, gram: Any, bound: Any, rounds: int) -> Any:
     return descend_rows(W, target, own, others, bound, rounds, W.dtype.type(smallest))
 
 
-def spread_out(basis: Any) -> Any:
-    """A basis (k, d) with zeros beside it, and its rows in fives."""
-    return padded(basis, round_up(len(basis)), spread_width(basis))
+def pad_basis(basis: Any) -> Any:
+    """A basis (k, d) with zero columns and rows appended; the number of rows is a multiple of five."""
+    return padded(basis, round_up(len(basis)), padded_width(basis))
 
 
-def spread_width(rows: Any) -> Any:
-    """How wide rows are to be: an odd number of cache lines, else some widths would have them all share a few lines."""
+def padded_width(rows: Any) -> Any:
+    """Width in values: an odd number of cache lines. With some even numbers all rows would compete for a few lines."""
     values = LINE // rows.itemsize
     lines = -(-rows.shape[1] // values)
     return (lines + (lines + 1) % 2) * values
 
 
 def padded(F: Any, rows: int, columns: int) -> Any:
-    """F with zeros behind it, C-contiguous; as it is where that is no change."""
+    """F with zeros appended, C-contiguous; F itself if it has this shape already."""
     if F.shape == (rows, columns) and F.flags.c_contiguous:
         return F
     larger = np.zeros((rows, columns), dtype=F.dtype)
@@ -80,7 +83,7 @@ def round_up(number: int) -> int:
 
 @compiled
 def multiply(X, basis, product):  # type: ignore[no-untyped-def]
-    """product <- X basis', with the rows of the basis (k, d) in fives."""
+    """product <- X basis'; the number of rows of the basis (k, d) is a multiple of five."""
     for i in range(0, len(X), 5):
         multiply_tile(X[i : i + 5], basis, product[i : i + 5])
     return product
@@ -88,7 +91,7 @@ def multiply(X, basis, product):  # type: ignore[no-untyped-def]
 
 @compiled
 def gather(X, left, width):  # type: ignore[no-untyped-def]
-    """left'X with zeros beside it, with the columns of left (rows, k) in fives."""
+    """left'X with zero columns up to ``width``; the number of columns of left (rows, k) is a multiple of five."""
     sums = np.zeros((left.shape[1], width), dtype=X.dtype)
     for i in range(0, len(X), 5):
         gather_tile(X[i : i + 5], left[i : i + 5], sums)
@@ -96,7 +99,7 @@ def gather(X, left, width):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def multiply_rows(X, W, pull, degrees, basis, gram, tiny, largest):  # type: ignore[no-untyped-def]
+def multiply_rows(X, W, neighbours, degrees, basis, gram, tiny, largest):  # type: ignore[no-untyped-def]
     rows, k = W.shape
     product, denominator = np.empty((5, len(basis)), dtype=X.dtype), np.empty(k, dtype=X.dtype)
     new = np.zeros((rows, len(basis)), dtype=X.dtype)
@@ -111,9 +114,9 @@ def multiply_rows(X, W, pull, degrees, basis, gram, tiny, largest):  # type: ign
             for q in range(k):
                 for c in range(k):
                     denominator[c] += w[q] * gram[q, c]
-            if pull.shape[1]:
+            if neighbours.shape[1]:
                 for c in range(k):
-                    numerator[c] += pull[i + r, c]
+                    numerator[c] += neighbours[i + r, c]
             for c in range(k):
                 new[i + r, c] = w[c] * min((numerator[c] + tiny) / (denominator[c] + tiny), largest)
         gather_tile(tile, new[i : i + 5], sums)
@@ -124,7 +127,7 @@ def multiply_rows(X, W, pull, degrees, basis, gram, tiny, largest):  # type: ign
 def descend_rows(W, target, own, others, bound, rounds, smallest):  # type: ignore[no-untyped-def]
     n, k = W.shape
     new = np.empty((n, k), dtype=W.dtype)
-    # Some rows at a time, side by side: vectors go across them.
+    # Vector instructions work on this number of rows at a time.
     side = 256
     F, goal = np.zeros((len(others), side), W.dtype), np.zeros((k, side), W.dtype)
     inverse, rest = np.zeros((k, side), W.dtype), np.zeros(side, W.dtype)
@@ -157,7 +160,7 @@ def descend_rows(W, target, own, others, bound, rounds, smallest):  # type: igno
     return new
 
 
-@part
+@inlined
 def multiply_tile(X, basis, product):  # type: ignore[no-untyped-def]
     rows, d = X.shape
     zero = X.dtype.type(0)
@@ -173,35 +176,15 @@ def multiply_tile(X, basis, product):  # type: ignore[no-untyped-def]
             for j in range(d):
                 v0, v1, v2, v3, v4 = x0[j], x1[j], x2[j], x3[j], x4[j]
                 b = b0[j]
-                s00 += v0 * b
-                s10 += v1 * b
-                s20 += v2 * b
-                s30 += v3 * b
-                s40 += v4 * b
+                s00, s10, s20, s30, s40 = s00 + v0 * b, s10 + v1 * b, s20 + v2 * b, s30 + v3 * b, s40 + v4 * b
                 b = b1[j]
-                s01 += v0 * b
-                s11 += v1 * b
-                s21 += v2 * b
-                s31 += v3 * b
-                s41 += v4 * b
+                s01, s11, s21, s31, s41 = s01 + v0 * b, s11 + v1 * b, s21 + v2 * b, s31 + v3 * b, s41 + v4 * b
                 b = b2[j]
-                s02 += v0 * b
-                s12 += v1 * b
-                s22 += v2 * b
-                s32 += v3 * b
-                s42 += v4 * b
+                s02, s12, s22, s32, s42 = s02 + v0 * b, s12 + v1 * b, s22 + v2 * b, s32 + v3 * b, s42 + v4 * b
                 b = b3[j]
-                s03 += v0 * b
-                s13 += v1 * b
-                s23 += v2 * b
-                s33 += v3 * b
-                s43 += v4 * b
+                s03, s13, s23, s33, s43 = s03 + v0 * b, s13 + v1 * b, s23 + v2 * b, s33 + v3 * b, s43 + v4 * b
                 b = b4[j]
-                s04 += v0 * b
-                s14 += v1 * b
-                s24 += v2 * b
-                s34 += v3 * b
-                s44 += v4 * b
+                s04, s14, s24, s34, s44 = s04 + v0 * b, s14 + v1 * b, s24 + v2 * b, s34 + v3 * b, s44 + v4 * b
             p = product[:, c : c + 5]
             p[0, 0], p[0, 1], p[0, 2], p[0, 3], p[0, 4] = s00, s01, s02, s03, s04
             p[1, 0], p[1, 1], p[1, 2], p[1, 3], p[1, 4] = s10, s11, s12, s13, s14
@@ -214,15 +197,12 @@ def multiply_tile(X, basis, product):  # type: ignore[no-untyped-def]
                 s0 = s1 = s2 = s3 = s4 = zero
                 for j in range(d):
                     v = x[j]
-                    s0 += v * b0[j]
-                    s1 += v * b1[j]
-                    s2 += v * b2[j]
-                    s3 += v * b3[j]
-                    s4 += v * b4[j]
+                    s0, s1, s2 = s0 + v * b0[j], s1 + v * b1[j], s2 + v * b2[j]
+                    s3, s4 = s3 + v * b3[j], s4 + v * b4[j]
                 p[0], p[1], p[2], p[3], p[4] = s0, s1, s2, s3, s4
 
 
-@part
+@inlined
 def gather_tile(X, left, sums):  # type: ignore[no-untyped-def]
     rows, d = X.shape
     for c in range(0, left.shape[1], 5):

@@ -1,4 +1,4 @@
-"""Sums and products over all blocks of X, and the two products of a pass with few components: X_b M and W_b'X_b."""
+"""Products and sums over all blocks of X. A pass needs two products with few columns: X_b M and W_b'X_b."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from scipy import sparse
 
 from mccgr_cli.blocks.protocol import Array, BlockSource, Matrix, Partial, sweep
 
-# Compiled code pays for matrices of this size at least (loading it takes some tenths of a second), and its products for
-# dense ones up to so many components (python -m benchmarks.products).
+# Compiled code is used for matrices of at least this size, because loading it takes some tenths of a second, and its
+# products up to this number of components (python -m benchmarks.products).
 COMPILED_BYTES = 32 << 20
 COMPILED_COMPONENTS = 30
-# OpenBLAS multiplies matrices with at most so many multiplications in all without repacking them first, which
-# takes longer than the narrow product itself (python -m benchmarks.products).
+# Up to this number of multiplications OpenBLAS does not repack its matrices, which takes longer than a product with few
+# columns itself (python -m benchmarks.products).
 UNPACKED_PRODUCT = 1_000_000
 
 
 @dataclass(frozen=True)
 class Products:
-    """By BLAS and scipy, or for dense blocks by compiled code. Goes along to whoever has the blocks."""
+    """Products by BLAS and scipy, or by compiled code for dense blocks. Can be sent to other processes."""
 
     compiled: bool = False
 
@@ -40,13 +40,13 @@ class Products:
         return product
 
     def kernels(self, X_b: Matrix, k: int) -> Any:
-        """The module of compiled code, where it is faster for products with k components."""
+        """The module of compiled code if it is faster for products with k columns, else None."""
         if k > COMPILED_COMPONENTS or sparse.issparse(X_b) or not X_b.flags.c_contiguous:
             return None
         return self.module()
 
     def module(self) -> Any:
-        """The module of compiled code, where it is used at all."""
+        """The module of compiled code if it is used at all, else None."""
         if not self.compiled or not has_numba():
             return None
         from mccgr_cli.blocks import kernels
@@ -65,14 +65,14 @@ def products_for(source: BlockSource) -> Products:
 
 @dataclass(frozen=True)
 class Moments:
-    """What a solver must know of X before it starts."""
+    """Sums over X that a solver needs before it starts."""
 
     mean: float
-    means: Array  # (d,) of every feature
+    means: Array  # (d,) mean of every feature
     squares: Array  # (d,) sum_i x_ij^2
 
     def spread(self, samples: int) -> Array:
-        """(d,) sum_i (x_ij - mean_j)^2."""
+        """sum_i (x_ij - mean_j)^2 of every feature, (d,)."""
         spread: Array = np.maximum(self.squares - samples * self.means**2, 0)
         return spread
 
@@ -94,7 +94,7 @@ def block_moments(X_b: Matrix) -> Partial:
 
 
 def times(source: BlockSource, right: Array, dtype: Any = None) -> Array:
-    """X right, (n, r), in the precision of ``right`` unless told."""
+    """X right, (n, r), by default in the precision of ``right``."""
     product = np.empty((source.shape[0], right.shape[1]), dtype=dtype or right.dtype)
     sweep(source, block_times, shared=(right.astype(source.dtype, copy=False),), into=(product,))
     return product
@@ -115,7 +115,7 @@ def block_transposed_times(X_b: Matrix, left_b: Array) -> Partial:
 
 
 def narrow_product(X_b: Matrix, right: Array) -> Array:
-    """X_b right for a right (d, k) with few columns; a dense X_b goes to BLAS in slices of few rows."""
+    """X_b right for a right (d, k) with few columns; BLAS gets a dense X_b in slices of few rows."""
     rows, (d, k) = X_b.shape[0], right.shape
     height = max(1, UNPACKED_PRODUCT // (d * k))
     if sparse.issparse(X_b) or rows <= height:

@@ -1,10 +1,10 @@
-"""The block protocol: a matrix that is only ever visited a block of samples at a time.
+"""The block protocol: X is visited one block of rows at a time.
 
-A source knows how to call a function on every block of rows of X. Where the rows are (memory, a file,
-other machines) is its own business; solvers see only :class:`BlockSource`.
+A source calls a function on every block of rows of X. It alone knows where the rows are: in memory, in a file, or on
+other machines. Solvers only see a :class:`BlockSource`.
 
-A function for blocks sits at module level with explicit arguments, so that other processes can call it, and returns a
-:class:`Partial`.
+Block functions are defined at module level and take explicit arguments, so that they can be sent to other processes.
+They return a :class:`Partial`.
 """
 
 from __future__ import annotations
@@ -21,12 +21,10 @@ Matrix: TypeAlias = Any  # an Array or a scipy.sparse.csr_array, which has no ty
 
 
 class Partial(NamedTuple):
-    """What is found of a block. A source may put those of several blocks together, and use their memory again."""
+    """The result for one block, or for several that a source has joined. A source may reuse its memory."""
 
-    sums: tuple[Any, ...] = ()  # over the samples of the block: to be added to those of other blocks
-    rows: tuple[
-        Any, ...
-    ] = ()  # arrays with a row for each sample of the block: to be put below those of the block before
+    sums: tuple[Any, ...] = ()  # over the samples of the block; those of all blocks are added
+    rows: tuple[Any, ...] = ()  # arrays with one row per sample of the block; those of all blocks are stacked
 
 
 class BlockSource(Protocol):
@@ -40,20 +38,20 @@ class BlockSource(Protocol):
 
     @property
     def whole(self) -> Matrix | None:
-        """X itself, where it is in memory."""
+        """X itself if it is in memory."""
         ...
 
     def map(
         self, function: Callable[..., Partial], rows: Sequence[Array | None] = (), shared: Sequence[Any] = ()
     ) -> Iterator[tuple[slice, Partial]]:
-        """Call ``function(X_b, *rows_b, *shared)`` on every block; yield, in order, its rows and the result.
+        """Call ``function(X_b, *rows_b, *shared)`` on every block; yield its row numbers and the result, in order.
 
-        ``rows`` are arrays with a row per sample (or None), cut to the block; ``shared`` goes to all blocks.
+        ``rows`` are arrays with one row per sample, or None: the function gets the rows of its block.
         """
         ...
 
     def take(self, where: slice) -> Matrix:
-        """Some consecutive rows of X."""
+        """Consecutive rows of X."""
         ...
 
 
@@ -64,44 +62,47 @@ def sweep(
     shared: Sequence[Any] = (),
     into: Sequence[Array] = (),
 ) -> list[Array]:
-    """One pass over X: what ``function`` sums up, in double precision; the rows that it returns go ``into`` arrays."""
-    return add_up(source.map(function, rows, shared), into)
+    """Pass over X once: return the sums over all blocks in double precision, and write resulting rows ``into`` arrays.
+
+    The other parameters are those of :meth:`BlockSource.map`.
+    """
+    return sum_partials(source.map(function, rows, shared), into)
 
 
-def add_up(found: Iterable[tuple[slice, Partial]], into: Sequence[Array]) -> list[Array]:
+def sum_partials(found: Iterable[tuple[slice, Partial]], into: Sequence[Array]) -> list[Array]:
     totals: list[Array] | None = None
     for where, partial in found:
         if totals is None:
-            totals = [np.array(one, dtype=np.float64) for one in partial.sums]  # in the order that products have
+            totals = [np.array(one, dtype=np.float64) for one in partial.sums]  # keeps the memory order of products
         else:
             for total, one in zip(totals, partial.sums, strict=True):
                 total += one
-        for array, part in zip(into, partial.rows, strict=True):
-            array[where] = part
+        for array, rows in zip(into, partial.rows, strict=True):
+            array[where] = rows
     return totals or []
 
 
-def merged(found: Iterable[tuple[slice, Partial]]) -> Partial:
-    """Those of consecutive blocks as one."""
+def join_partials(found: Iterable[tuple[slice, Partial]]) -> Partial:
+    """The results of consecutive blocks as one result."""
     rows: list[tuple[Array, ...]] = []
 
-    def kept() -> Iterator[tuple[slice, Partial]]:
+    def sums_only() -> Iterator[tuple[slice, Partial]]:
         for where, partial in found:
             rows.append(partial.rows)
             yield where, Partial(partial.sums)
 
-    sums = add_up(kept(), ())
-    return Partial(tuple(sums), tuple(np.concatenate(parts) for parts in zip(*rows, strict=True)))
+    sums = sum_partials(sums_only(), ())
+    return Partial(tuple(sums), tuple(np.concatenate(arrays) for arrays in zip(*rows, strict=True)))
 
 
 @dataclass(frozen=True)
 class Size:
-    """Of a matrix, as far as it decides on the blocks that are good to work on."""
+    """The size of a matrix. It decides how large blocks are."""
 
     samples: int
     features: int
     itemsize: int
-    values: int | None = None  # that a sparse matrix stores
+    values: int | None = None  # number of stored values of a sparse matrix
 
     @property
     def bytes(self) -> int:
@@ -111,5 +112,5 @@ class Size:
 
 
 def chunks(length: int, size: int) -> list[slice]:
-    """0 to ``length`` in pieces of ``size``, the last one shorter if need be."""
+    """Slices of ``size`` that cover 0 to ``length``; the last one may be shorter."""
     return [slice(start, min(start + size, length)) for start in range(0, length, size)]

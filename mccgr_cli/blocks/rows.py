@@ -1,4 +1,4 @@
-"""What may be done to the rows of X before it is factorized."""
+"""Normalization of the rows of X, and sources that change their rows when they are visited."""
 
 from __future__ import annotations
 
@@ -14,9 +14,15 @@ from mccgr_cli.blocks.protocol import Array, BlockSource, Matrix, Partial
 
 
 def normalize(X: Matrix, how: str) -> Matrix:
-    """Rows to unit sum (``l1``) or length (``l2``), the square root of every value (``sqrt``), or both (``hellinger``).
+    """Normalize the rows of X in place. Rows of zeros stay zero.
 
-    X is changed in place. A row of zeros stays one. ``hellinger`` is the square root of unit sums, of unit length then.
+    Parameters
+    ----------
+    X
+        A matrix in memory.
+    how
+        ``l1``: unit sum, ``l2``: unit length, ``sqrt``: square root of every value, ``hellinger``: ``l1``, then
+        ``sqrt`` (which gives unit length), ``none``: no change.
     """
     if how == "hellinger":
         return normalize(normalize(X, "l1"), "sqrt")
@@ -44,14 +50,14 @@ def row_sizes(X: Matrix, how: str) -> Array:
         squares = np.einsum("ij,ij->i", X, X, dtype=np.float64)
     sizes: Array = np.sqrt(squares)
     limits = np.finfo(X.dtype)
-    small = np.flatnonzero(squares < limits.tiny / limits.eps)  # some squares may have been too small for a number
+    small = np.flatnonzero(squares < limits.tiny / limits.eps)  # squares may have underflowed
     if len(small):
         sizes[small] = small_lengths(X[small])
     return sizes
 
 
 def small_lengths(X: Matrix) -> Array:
-    """The lengths of rows, each measured in units of its largest value."""
+    """The lengths of rows whose squares underflow: each row is measured in units of its largest value."""
     X = X.astype(np.float64)
     largest: Any = X.max(axis=1)
     units = np.maximum(largest.toarray().ravel() if sparse.issparse(X) else largest, np.finfo(X.dtype).tiny)
@@ -62,14 +68,16 @@ def small_lengths(X: Matrix) -> Array:
 
 
 def weigh_features(X: Matrix, weights: Array) -> Matrix:
-    """A copy of X in which the squares of every feature count by its weight, (d,)."""
+    """A copy of X with features scaled by the roots of ``weights`` (d,), so that squares have these weights."""
     weighted = X * np.sqrt(weights)[None, :]
     return weighted.tocsr() if sparse.issparse(weighted) else weighted
 
 
 class Transformed:
-    """A source whose rows something is done to whenever they are visited: a function at module level that keeps their
-    shape and leaves them as they are for others."""
+    """A source whose rows are changed by a function whenever they are visited.
+
+    The function is defined at module level, keeps the shape, and returns a new matrix.
+    """
 
     def __init__(self, source: BlockSource, function: Callable[..., Matrix], *arguments: Any) -> None:
         self._source, self._function, self._arguments = source, function, arguments
@@ -87,17 +95,13 @@ class Transformed:
 
 
 def call_on(
-    function: Callable[..., Partial],
-    change: Callable[..., Matrix],
-    given: tuple[Any, ...],
-    X_b: Matrix,
-    *others: Any,
+    function: Callable[..., Partial], change: Callable[..., Matrix], arguments: tuple[Any, ...], X_b: Matrix, *rest: Any
 ) -> Partial:
-    return function(change(X_b, *given), *others)
+    return function(change(X_b, *arguments), *rest)
 
 
 def transformed(X: Matrix | BlockSource, function: Callable[..., Matrix], *arguments: Any) -> Matrix | BlockSource:
-    """What the function makes of a matrix at once, and of a source when it is visited."""
+    """Apply a function to X: at once to a matrix, at every visit to a source."""
     return function(X, *arguments) if is_matrix(X) else Transformed(X, function, *arguments)
 
 

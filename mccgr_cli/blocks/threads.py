@@ -1,4 +1,4 @@
-"""Threads of this process that work on several blocks at once."""
+"""Threads of this process that work on several blocks at the same time."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from threadpoolctl import ThreadpoolController
 
 
 class Call:
-    """Of a function on one block, by a thread of the pool unless the caller takes it over."""
+    """A call of a function on one block, in a thread of the pool or in the calling thread."""
 
     def __init__(self, where: slice, function: Callable[..., Any], arguments: tuple[Any, ...], pool: Any) -> None:
         self.where, self.function, self.arguments = where, function, arguments
         self.future: Future[Any] = pool.submit(function, *arguments)
 
-    def take_over(self) -> bool:
-        """Do it here and now, and return True, unless somebody has begun."""
+    def run_here(self) -> bool:
+        """Do the call now in this thread and return True, unless another thread has started it."""
         if self.future.done() or not self.future.cancel():
             return False
         self.future = Future()
@@ -29,20 +29,20 @@ class Call:
 
 
 class ThreadedCalls:
-    """Several blocks are worked on at once, each by one thread (see :func:`threads_for_blocks`).
+    """Calls a function on several blocks at the same time, each in one thread (see :func:`threads_for_blocks`).
 
-    Threads of BLAS's own gain little on products as narrow as these.
+    The threads of BLAS itself help little in products with few columns.
     """
 
     def __init__(self, threads: int) -> None:
         self._threads = threads
         self._pool = ThreadPoolExecutor(threads - 1) if threads > 1 else None
-        self.ahead = 2 * threads + 1 if threads > 1 else 1  # blocks that may be taken before the first is done
+        self.ahead = 2 * threads + 1 if threads > 1 else 1  # blocks that may be started before the first is done
 
     def results(
         self, function: Callable[..., Any], calls: Iterable[tuple[slice, tuple[Any, ...]]]
     ) -> Iterator[tuple[slice, Any]]:
-        """What ``function`` makes of the arguments for each block, in their order."""
+        """The results of ``function`` for the arguments of each block, in order."""
         if self._pool is None:
             for where, arguments in calls:
                 yield where, function(*arguments)
@@ -51,16 +51,16 @@ class ThreadedCalls:
         try:
             for where, arguments in calls:
                 waiting.append(Call(where, function, arguments, self._pool))
-                if len(waiting) >= self.ahead:  # results are taken as they come: few are held at a time
+                if len(waiting) >= self.ahead:  # so that few results are kept in memory
                     yield self._next(waiting)
             while waiting:
                 yield self._next(waiting)
-        finally:  # when it ends early: nobody may still be using a block
+        finally:  # if it ends early, no thread may still use a block
             wait([call.future for call in waiting if not call.future.cancel()])
 
     def _next(self, waiting: deque[Call]) -> tuple[slice, Any]:
-        """The result of the first call; while others are at it, this thread works on those that nobody has begun."""
-        while not waiting[0].future.done() and any(call.take_over() for call in waiting):
+        """The result of the first call. While it is running elsewhere, this thread does calls not yet started."""
+        while not waiting[0].future.done() and any(call.run_here() for call in waiting):
             pass
         call = waiting.popleft()
         return call.where, call.future.result()
@@ -73,18 +73,18 @@ def blas() -> ThreadpoolController:
 
 @cache
 def blas_threads() -> int:
-    """As many as BLAS would use by itself, so that OMP_NUM_THREADS and the like are heeded."""
+    """The number of threads that BLAS would use, which respects OMP_NUM_THREADS and similar variables."""
     counts = [int(library["num_threads"]) for library in blas().info()]
     return max([1, *counts])
 
 
 @contextmanager
 def threads_for_blocks() -> Iterator[None]:
-    """Leave the cores to the threads that work on blocks.
+    """Limit BLAS to one thread, so that the cores are free for the threads that work on blocks.
 
-    For whole computations, not for single passes: a thread of BLAS that has just worked spins for a while, and
-    a pass that had to share its core with one took nearly twice as long.
+    Use it around whole computations, not single passes: a BLAS thread keeps its core busy for a while after its work,
+    and a pass beside it took nearly twice as long.
     """
-    blas_threads()  # asked before the limit is set
+    blas_threads()  # must be read before the limit is set
     with blas().limit(limits=1):
         yield

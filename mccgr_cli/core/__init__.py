@@ -2,5 +2,5 @@
 
 Begin with ``solver``: start, iterate, stop. ``methods`` has the losses and updates, ``starts`` the starting points,
 ``graph`` and ``neighbours`` the neighbour graph, ``kmeans`` and ``metrics`` the clusters and their scores.
-May import: ``blocks``, ``system``, ``settings`` and ``errors``. Knows no file and prints nothing.
+May import: ``blocks``, ``system``, ``settings`` and ``errors``. Reads no files and prints nothing.
 """

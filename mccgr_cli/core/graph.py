@@ -1,4 +1,4 @@
-"""The nearest-neighbour graph that keeps similar samples together."""
+"""The neighbour graph: it is built here, checked, and divided into spectral clusters."""
 
 from __future__ import annotations
 
@@ -15,17 +15,16 @@ from mccgr_cli.blocks.protocol import Array, BlockSource, Matrix, Partial, chunk
 from mccgr_cli.blocks.rows import transformed, unit_rows, weigh_features
 from mccgr_cli.blocks.threads import threads_for_blocks
 from mccgr_cli.core.kmeans import kmeans
-from mccgr_cli.core.neighbours import LARGEST_EXACT, ROOM, Found, Search, nearest, row_groups
+from mccgr_cli.core.neighbours import LARGEST_EXACT, ROOM, NeighbourPairs, Search, nearest, row_groups
 from mccgr_cli.core.principal_axes import coordinates
 from mccgr_cli.settings import GraphSettings
 
-# Samples whose mean distance sets the width of the heat kernel, and edges weighed together.
-WIDTH_SAMPLE = 2000
-EDGE_BLOCK = 1 << 14
-EVENNESS = 0.1  # of the principal axes: between as long as they are (0) and all alike (1)
-DENSE_GRAPH = 2000  # samples up to which eigenvectors are found densely
-MANY = 200_000  # samples from which on memory matters more than a few steps
-PARTS_RESTARTS = 10
+WIDTH_SAMPLE = 2000  # samples whose mean distance is the width of the heat kernel
+EDGE_BLOCK = 1 << 14  # edges that are weighted together
+EVENNESS = 0.1  # of the principal axes; 0: their own lengths, 1: equal lengths
+DENSE_GRAPH = 2000  # samples up to which eigenvectors are computed from a dense matrix
+MANY = 200_000  # samples from which on eigenvectors are computed with less memory and more steps
+PARTS_RESTARTS = 10  # of k-means in spectral clustering
 
 
 def build_graph(
@@ -35,25 +34,44 @@ def build_graph(
     on_search: Callable[[Search], None] | None = None,
     room: int = ROOM,
 ) -> sparse.csr_array[Any]:
-    """The weighted adjacency A (n, n): symmetric, non-negative, nothing on the diagonal.
+    """Build the neighbour graph.
 
-    ``counts`` (d,) says how much each feature counts in a distance; by default all count alike. ``on_search`` is
-    told how the neighbours were found. ``room``: bytes for the rows that are held at a time, where X is not in memory;
-    the fewer, the more passes over X.
+    Parameters
+    ----------
+    X
+        A matrix in memory or a source of blocks.
+    settings
+        Number of neighbours, metric, weights of the edges, and so on.
+    counts
+        The weights of the features in a distance, (d,); by default all are 1.
+    on_search
+        Called with the way in which the neighbours were found.
+    room
+        Bytes of memory for rows if X is not in memory. With fewer bytes there are more passes over X.
+
+    Returns
+    -------
+    sparse.csr_array
+        The weights of the edges A (n, n): symmetric, non-negative, with an empty diagonal.
     """
     n = X.shape[0]
     neighbors = min(settings.neighbors, n - 1)
     if neighbors < 1:
         return sparse.csr_array((n, n), dtype=np.float64)
-    X, groups = brought(X, room)
-    placed = place(X, settings.axes_for(), counts)
+    groups: Sequence[slice] = ()  # rows of a source that are held in memory together
+    if not is_matrix(X):
+        if X.whole is not None:
+            X = X.whole
+        elif len(groups := row_groups(X, room)) == 1:
+            X, groups = X.take(groups[0]), ()
+    points = place(X, settings.axes_for(), counts)
     metric = settings.metric or ("cosine" if settings.weight == "cosine" else "euclidean")
-    found = nearest(placed, neighbors, metric, settings.search, groups)
+    found = nearest(points, neighbors, metric, settings.search, groups)
     if on_search is not None:
         on_search(found.search)
-    # Both directions get the same weight, so that the larger and the smaller of the two are union and mutual.
-    weights = edge_weights(X if settings.weight == "histogram" else placed, found, settings, groups)
-    weights = np.maximum(weights, 0)  # a cosine may be below
+    # Both directions of an edge have the same weight, so the maximum is the union and the minimum is mutual.
+    weights = edge_weights(X if settings.weight == "histogram" else points, found, settings, groups)
+    weights = np.maximum(weights, 0)  # a cosine may be negative
     directed = sparse.csr_array((weights, (found.rows, found.columns)), shape=(n, n))
     join = directed.maximum if settings.symmetry == "union" else directed.minimum
     A = sparse.csr_array(join(directed.T.tocsr()))
@@ -62,18 +80,8 @@ def build_graph(
     return A
 
 
-def brought(X: Matrix | BlockSource, room: int) -> tuple[Matrix | BlockSource, Sequence[slice]]:
-    """X itself, if it is in memory or there is room for it; or the source, and the rows to hold at a time."""
-    if is_matrix(X):
-        return X, ()
-    if X.whole is not None:
-        return X.whole, ()
-    groups = row_groups(X, room)
-    return (X.take(groups[0]), ()) if len(groups) == 1 else (X, groups)
-
-
 def place(X: Matrix | BlockSource, axes: int, counts: Array | None) -> Matrix | BlockSource:
-    """Where neighbours are sought: on the principal axes of the features, or among the rows."""
+    """The points among which neighbours are searched: samples on principal axes or, with 0 axes, the rows of X."""
     if axes:
         return on_axes(X, axes, counts)
     return X if counts is None else transformed(X, weigh_features, counts)
@@ -81,14 +89,16 @@ def place(X: Matrix | BlockSource, axes: int, counts: Array | None) -> Matrix | 
 
 @threads_for_blocks()
 def on_axes(X: Matrix | BlockSource, axes: int, counts: Array | None) -> Array:
-    """(n, axes), in single precision where samples are many."""
+    """The samples on principal axes, (n, axes); in single precision if they are many."""
     source = as_source(X)
     scale = None if counts is None else np.sqrt(counts)
     dtype = "float32" if source.shape[0] > LARGEST_EXACT else "float64"
-    return coordinates(source, moments(source), axes, EVENNESS, scale, dtype)
+    return coordinates(source, moments(source).means, axes, EVENNESS, scale, dtype)
 
 
-def edge_weights(X: Matrix | BlockSource, found: Found, settings: GraphSettings, groups: Sequence[slice]) -> Array:
+def edge_weights(
+    X: Matrix | BlockSource, found: NeighbourPairs, settings: GraphSettings, groups: Sequence[slice]
+) -> Array:
     if settings.weight == "binary":
         return np.ones(len(found.rows))
     if settings.weight == "shared":
@@ -104,44 +114,42 @@ def edge_weights(X: Matrix | BlockSource, found: Found, settings: GraphSettings,
     width = settings.heat_width or mean_distance(X)
     if width == 0:
         return np.ones(len(weights))
-    with np.errstate(over="ignore"):  # infinitely far apart: no edge
+    with np.errstate(over="ignore"):  # an infinite distance gives no edge
         return np.exp(-weights / (2 * width**2))
 
 
 def overlap(rows: Array, columns: Array, n: int) -> Array:
-    """Of two samples, each with its neighbours: how many both have, over how many either has (Jaccard)."""
+    """|N_i and N_m| / |N_i or N_m| for each edge, where N_i are sample i and its neighbours (Jaccard index)."""
     near = sparse.csr_array((np.ones(len(rows)), (rows, columns)), shape=(n, n)) + sparse.eye_array(n, format="csr")
     sizes = np.asarray(near.sum(axis=1)).ravel()
     both = compare_pairs(near, rows, near, columns, "cosine")
-    shares: Array = both / (sizes[rows] + sizes[columns] - both)
-    return shares
+    return np.asarray(both / (sizes[rows] + sizes[columns] - both))
 
 
 def compare_pairs(X: Matrix, rows: Array, others: Matrix, columns: Array, measure: str) -> Array:
-    """Some rows of X with as many others, as :func:`compare` does."""
+    """Compare rows of X with the same number of rows of another matrix, as :func:`compare` does."""
     compared = np.empty(len(rows))
-    for part in chunks(len(rows), EDGE_BLOCK):
-        compared[part] = compare(X[rows[part]], others[columns[part]], measure)
+    for some in chunks(len(rows), EDGE_BLOCK):
+        compared[some] = compare(X[rows[some]], others[columns[some]], measure)
     return compared
 
 
 @threads_for_blocks()
-def compare_by_blocks(source: BlockSource, found: Found, measure: str, groups: Sequence[slice]) -> Array:
-    """Along the edges that were found: those that lead to a group take a pass."""
+def compare_by_blocks(source: BlockSource, found: NeighbourPairs, measure: str, groups: Sequence[slice]) -> Array:
+    """Compare both ends of all edges, in one pass over X for each group of rows."""
     rows, columns = found.rows, found.columns
-    which = np.arange(len(rows)) - np.searchsorted(rows, rows)  # of the edges of its row, as they come in this order
+    which = np.arange(len(rows)) - np.searchsorted(rows, rows)  # number of an edge within its row
     ends = np.full((source.shape[0], int(which.max(initial=0)) + 1), -1)
     ends[rows, which] = columns
     compared = np.zeros(ends.shape)
     for where in groups:
         shared = (source.take(where), where.start, measure)
         sweep(source, block_edges, (ends, compared), shared, into=(compared,))
-    along: Array = compared[rows, which]
-    return along
+    return np.asarray(compared[rows, which])
 
 
 def block_edges(X_b: Matrix, ends_b: Array, compared_b: Array, others: Matrix, first: int, measure: str) -> Partial:
-    """What is known of the edges of the block, and of those that lead to the others, which start with ``first``."""
+    """Add the edges from the block to ``others``, the rows of X from number ``first`` on."""
     compared = compared_b.copy()
     rows, which = np.nonzero((ends_b >= first) & (ends_b < first + others.shape[0]))
     compared[rows, which] = compare_pairs(X_b, rows, others, ends_b[rows, which] - first, measure)
@@ -161,35 +169,34 @@ def compare(left: Any, right: Any, measure: str) -> Array:
 
 
 def mean_distance(X: Matrix | BlockSource) -> float:
-    """Over all pairs of samples, or of an even selection of them when they are many."""
+    """The mean distance of all pairs of samples, or of evenly spaced samples if they are many."""
     from sklearn.metrics import pairwise_distances
 
     n = X.shape[0]
     index = np.linspace(0, n - 1, min(n, WIDTH_SAMPLE)).astype(int)
-    return float(pairwise_distances(X[index] if is_matrix(X) else some_rows(X, index)).mean())
-
-
-def some_rows(source: BlockSource, index: Array) -> Matrix:
-    """Few rows of X, from all over it, in one pass."""
-    chosen = np.zeros(source.shape[0], dtype=bool)
+    if is_matrix(X):
+        return float(pairwise_distances(X[index]).mean())
+    chosen = np.zeros(n, dtype=bool)
     chosen[index] = True
-    kept = np.empty(source.shape[0], dtype=object)
-    sweep(source, block_chosen, (chosen,), into=(kept,))
-    rows = kept[index].tolist()
-    return sparse.vstack(rows, format="csr") if sparse.issparse(rows[0]) else np.vstack(rows)
+    rows = np.empty(n, dtype=object)
+    sweep(X, chosen_rows, (chosen,), into=(rows,))
+    some = rows[index].tolist()
+    return float(
+        pairwise_distances(sparse.vstack(some, format="csr") if sparse.issparse(some[0]) else np.vstack(some)).mean()
+    )
 
 
-def block_chosen(X_b: Matrix, chosen_b: Array) -> Partial:
-    """Of each sample its row, (1, d), or nothing if it is not chosen."""
-    kept = np.empty(X_b.shape[0], dtype=object)
+def chosen_rows(X_b: Matrix, chosen_b: Array) -> Partial:
+    """The rows (1, d) of the chosen samples, in an array of objects."""
+    rows = np.empty(X_b.shape[0], dtype=object)
     for i in np.flatnonzero(chosen_b):
-        kept[i] = X_b[[i]]
-    return Partial(rows=(kept,))
+        rows[i] = X_b[[i]]
+    return Partial(rows=(rows,))
 
 
 @dataclass(frozen=True)
 class GraphHealth:
-    """What to know before trusting a graph."""
+    """Numbers that show whether a graph is usable."""
 
     samples: int
     edges: int
@@ -204,6 +211,7 @@ class GraphHealth:
 
 
 def examine(A: sparse.csr_array[Any]) -> GraphHealth:
+    """Count the edges, isolated samples and connected components of a graph."""
     from scipy.sparse.csgraph import connected_components  # slow to import
 
     components, _ = connected_components(A, directed=False)
@@ -211,9 +219,9 @@ def examine(A: sparse.csr_array[Any]) -> GraphHealth:
     return GraphHealth(A.shape[0], int(np.count_nonzero(A.data)) // 2, isolated, int(components))
 
 
-@threads_for_blocks()  # which of many isolated parts come first is decided by rounding, and it by threads
+@threads_for_blocks()  # rounding, which depends on threads, decides the order of isolated parts
 def parts(A: sparse.csr_array[Any], k: int, seed: int) -> Array:
-    """The part, of k, that each sample falls into when few and light edges are cut, (n,).
+    """Spectral clustering: k parts of the graph with few and light edges between them. Returns the part of each sample.
 
     A. Ng, M. Jordan, Y. Weiss: On spectral clustering: analysis and an algorithm. NIPS 14, 2001.
     """
@@ -224,15 +232,15 @@ def parts(A: sparse.csr_array[Any], k: int, seed: int) -> Array:
     scale = 1 / np.sqrt(np.where(degrees > 0, degrees, 1))
     weights = A.data * np.repeat(scale, np.diff(A.indptr))
     weights *= scale[A.indices]
-    even = sparse.csr_array((weights, A.indices, A.indptr), shape=A.shape)
+    normalized = sparse.csr_array((weights, A.indices, A.indptr), shape=A.shape)
     if n <= DENSE_GRAPH or 4 * k >= n:
-        vectors = np.linalg.eigh(even.toarray())[1][:, -k:]
+        vectors = np.linalg.eigh(normalized.toarray())[1][:, -k:]
     else:
         from scipy.sparse.linalg import eigsh
 
         start = np.random.default_rng(0).random(n)
-        beyond = 2 * k if n > MANY else 4 * k  # vectors that take part, each as long as there are samples
-        vectors = eigsh(even, k=k, which="LA", v0=start, ncv=min(n, max(beyond + 1, 20)))[1]
+        basis = 2 * k if n > MANY else 4 * k  # number of Lanczos vectors, each of length n
+        vectors = eigsh(normalized, k=k, which="LA", v0=start, ncv=min(n, max(basis + 1, 20)))[1]
     lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
     vectors /= np.maximum(lengths, np.finfo(float).tiny)
     return kmeans(vectors, k, PARTS_RESTARTS, seed)
@@ -240,13 +248,13 @@ def parts(A: sparse.csr_array[Any], k: int, seed: int) -> Array:
 
 @threads_for_blocks()
 def explained(source: BlockSource, part: Array) -> Array:
-    """Of the variance of each feature the share that lies between the parts: the adjusted R^2, at least 0, (d,)."""
-    n, known = source.shape[0], moments(source)
+    """The adjusted R^2 of each feature: the fraction of its variance between the parts, at least 0, (d,)."""
+    n, X_moments = source.shape[0], moments(source)
     member = np.eye(int(part.max()) + 1)[part]
     sizes = member.sum(axis=0)
-    sums = transposed_times(source, member) - known.means[:, None] * sizes  # about the mean: small beside it, perhaps
+    sums = transposed_times(source, member) - X_moments.means[:, None] * sizes  # centred
     between = (sums**2 / np.maximum(sizes, 1)).sum(axis=1)
-    spread = known.spread(n)
+    spread = X_moments.spread(n)
     within = np.divide(spread - between, spread, out=np.ones_like(spread), where=spread > 0)
     shares: Array = 1 - within * (n - 1) / max(n - np.count_nonzero(sizes), 1)
     return np.clip(shares, 0, 1)

@@ -1,4 +1,4 @@
-"""How well clusters agree with classes. All of it follows from the contingency table."""
+"""Scores of the agreement between clusters and classes, from their contingency table."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from mccgr_cli.blocks.protocol import Array
 
 @dataclass(frozen=True)
 class Scores:
-    """Agreement of clusters with classes, and the table it was worked out from."""
+    """Agreement of clusters with classes, and the contingency table."""
 
-    accuracy: float  # share of samples in the cluster matched with their class
+    accuracy: float  # fraction of samples in the cluster matched with their class
     nmi: float  # mutual information over the larger of the two entropies, as in the paper
     ari: float  # Rand index adjusted for chance
-    purity: float  # share of samples in the majority class of their cluster
+    purity: float  # fraction of samples in the majority class of their cluster
     confusion: Array  # (classes, clusters)
     classes: list[str]
     clusters: list[int]  # first those matched with a class, in the order of the classes
@@ -26,7 +26,7 @@ class Scores:
 
 
 def evaluate(labels: Sequence[object], assignments: Array) -> Scores:
-    """Compare clusters with the true labels; there may be more or fewer of the one than of the other."""
+    """Compare the clusters (n,) of samples with their classes. The numbers of clusters and classes may differ."""
     from scipy.optimize import linear_sum_assignment  # slow to import
 
     class_names = sorted({str(label) for label in labels}, key=numbers_first)
@@ -54,12 +54,12 @@ def evaluate(labels: Sequence[object], assignments: Array) -> Scores:
 
 
 def numbers_first(name: str) -> tuple[bool, float, str]:
-    """Sorts numbers as numbers, and before words."""
+    """Sort key: numbers by value, before words."""
     try:
         number = float(name)
     except ValueError:
         number = math.nan
-    return (True, 0.0, name) if math.isnan(number) else (False, number, name)  # NaN has no place among numbers
+    return (True, 0.0, name) if math.isnan(number) else (False, number, name)  # NaN has no order
 
 
 def normalized_mutual_information(table: Array) -> float:

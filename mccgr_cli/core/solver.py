@@ -1,4 +1,7 @@
-"""Initialise, iterate, stop; and new samples. Silent: whoever wants to watch passes ``on_step``."""
+"""Factorizes X: chooses starting points, iterates, stops; and finds W of new samples.
+
+Prints nothing. A caller that wants to see the iterations passes ``on_step``.
+"""
 
 from __future__ import annotations
 
@@ -16,31 +19,21 @@ from mccgr_cli.blocks.protocol import Array, BlockSource, Matrix, Partial, sweep
 from mccgr_cli.blocks.threads import threads_for_blocks
 from mccgr_cli.catalog import HISTORY, SILENCED
 from mccgr_cli.core.methods import METHODS
-from mccgr_cli.core.methods.base import (
-    GraphTerm,
-    Loss,
-    Problem,
-    QuadraticUpdate,
-    SquaredError,
-    Terms,
-    Update,
-    residual_squares,
-)
-from mccgr_cli.core.methods.correntropy import Correntropy
+from mccgr_cli.core.methods.base import GraphTerm, Problem, QuadraticUpdate, Terms, Update, residual_squares
+from mccgr_cli.core.methods.losses import Correntropy, Loss, SquaredError
 from mccgr_cli.core.starts import graph_start, nndsvd_start, random_start
 from mccgr_cli.errors import DataError, ParameterError
 from mccgr_cli.settings import Settings
 
 Start = tuple[Array, Array]  # W and H
 
-# A run has converged when this many iterations in a row changed less than the tolerance.
-PATIENCE = 3
-ALL_SILENCED = 1e-6  # the largest weight below which no feature has a say
+PATIENCE = 3  # a run has converged when this many iterations in a row changed less than the tolerance
+ALL_SILENCED = 1e-6  # if all weights are below this, no feature has any effect
 
 
 @dataclass(frozen=True)
 class Step:
-    """What there is to see of a run after an iteration (0 is the start)."""
+    """The state of a run after an iteration (0 is the start)."""
 
     iteration: int
     objective: float
@@ -54,14 +47,14 @@ class Step:
 
 @dataclass(frozen=True)
 class Factors:
-    """X ~ W H, the weight of every feature, and how the run went."""
+    """X ~ W H, the weights of the features, and the history of the run."""
 
     W: Array  # (n, k)
     H: Array  # (k, d)
     rho: Array  # (d,)
-    history: dict[str, Array]  # objective, data, graph, sigma, seconds: one entry for the start and each step
+    history: dict[str, Array]  # objective, data, graph, sigma, seconds: one value for the start and each step
     converged: bool
-    alpha: float  # weight of the graph, 0 without one
+    alpha: float  # weight of the graph; 0 without a graph
 
     @property
     def objective(self) -> float:
@@ -73,7 +66,7 @@ class Factors:
 
 
 def shortfall(factors: Factors, settings: Settings) -> str | None:
-    """What a run that did not converge lacks, and what to raise."""
+    """Why a run did not converge, and which option to raise; None if it converged."""
     if factors.converged:
         return None
     if factors.rho.max() < SILENCED:
@@ -84,22 +77,22 @@ def shortfall(factors: Factors, settings: Settings) -> str | None:
 
 @dataclass(frozen=True)
 class Best:
-    """Of the starts so far."""
+    """The best start so far."""
 
-    objective: float  # by which they are compared
+    objective: float  # Update.comparable_objective
     factors: Factors
 
 
 @dataclass(frozen=True)
 class Progress:
-    """A run between two iterations: with the same X and settings, all it takes to go on as if it had never ended."""
+    """The state of a run between two iterations, from which it continues exactly with the same X and settings."""
 
     restart: int
     history: dict[str, Array]  # of this start
-    quiet: int  # iterations in a row that changed little
+    quiet: int  # iterations in a row with little change
     update: dict[str, Any]  # see Update.state
-    random: dict[str, Any]  # state of the generator that later starts come from
-    alpha: float | None  # what the first start found
+    random: dict[str, Any]  # state of the random generator for later starts
+    alpha: float | None  # as set by the first start
     best: Best | None
 
 
@@ -116,41 +109,48 @@ def solve(
     resumed: Progress | None = None,
     on_pause: OnPause | None = None,
 ) -> Factors:
-    """Factorize X; of several starts, the one that ended with the lowest objective.
+    """Factorize X, and return the factors of the start with the lowest objective.
 
-    ``on_pause`` is called between iterations with a function that tells the progress. From that, ``resumed`` goes on.
+    Parameters
+    ----------
+    source, settings, graph
+        X in blocks, the settings, and A (n, n) for methods with a graph.
+    starts
+        W and H of each start; by default they are chosen as in ``settings``.
+    on_step, on_pause
+        Called after every iteration, and between iterations with a function that returns the :class:`Progress`.
+    resumed
+        The progress of an earlier run, to continue it.
     """
-    known = moments(source)
-    if not np.isfinite(known.squares).all() or (known.mean > 0 and known.squares.max() == 0):
-        raise DataError("X", f"its squares do not fit into {source.dtype}", "rescale it, for instance to a mean of 1")
+    X_moments = checked_moments(source)
     rng = np.random.default_rng(settings.seed)
     best: Best | None = None
     alpha: float | None = None
     first = 0
-    left: Iterable[Start] = starts or choose_starts(source, settings, known, graph, rng, settings.restarts)
+    pending: Iterable[Start] = starts or choose_starts(source, settings, X_moments, graph, rng, settings.restarts)
     if resumed is not None:
         rng.bit_generator.state = resumed.random
         best, alpha, first = resumed.best, resumed.alpha, resumed.restart
-        later = choose_starts(source, settings, known, graph, rng, settings.restarts - first - 1)
-        left = itertools.chain([(resumed.update["W"], resumed.update["H"])], later)
+        later = choose_starts(source, settings, X_moments, graph, rng, settings.restarts - first - 1)
+        pending = itertools.chain([(resumed.update["W"], resumed.update["H"])], later)
 
-    def pause(course: Course) -> None:
+    def pause() -> None:
         if on_pause is not None:
-            on_pause(lambda: course.progress(rng, best))
+            on_pause(lambda: run.progress(rng, best))
 
-    for restart, (W, H) in enumerate(left, first):
-        update = make_update(source, settings, graph, known, W, H, alpha)
-        course = Course(update, settings, restart, on_step)
+    for restart, (W, H) in enumerate(pending, first):
+        update = make_update(source, settings, graph, X_moments, W, H, alpha)
+        run = Course(update, settings, restart, on_step)
         if resumed is not None and restart == first:
-            course.restore(resumed)
+            run.restore(resumed)
         else:
-            course.start()
-        pause(course)
-        while not course.ended:
-            course.step()
-            pause(course)
-        factors = course.factors()
-        alpha = factors.alpha  # the same for all of them
+            run.start()
+        pause()
+        while not run.ended:
+            run.step()
+            pause()
+        factors = run.factors()
+        alpha = factors.alpha  # the same for all starts
         objective = update.comparable_objective()
         if best is None or objective < best.objective:
             best = Best(objective, factors)
@@ -158,37 +158,41 @@ def solve(
     return best.factors
 
 
+def checked_moments(source: BlockSource) -> Moments:
+    found = moments(source)
+    if not np.isfinite(found.squares).all() or (found.mean > 0 and found.squares.max() == 0):
+        raise DataError("X", f"its squares do not fit into {source.dtype}", "rescale it, for instance to a mean of 1")
+    return found
+
+
 @threads_for_blocks()
 def begin(source: BlockSource, settings: Settings, graph: sparse.csr_array[Any] | None = None) -> list[Start]:
-    """The W and H that runs begin with."""
+    """W and H of all starts."""
     rng = np.random.default_rng(settings.seed)
     return list(choose_starts(source, settings, moments(source), graph, rng, settings.restarts))
 
 
 def choose_starts(
-    source: BlockSource,
-    settings: Settings,
-    known: Moments,
-    graph: sparse.csr_array[Any] | None,
-    rng: np.random.Generator,
-    count: int,
+    source: BlockSource, settings: Settings, X_moments: Moments, graph: Any, rng: np.random.Generator, count: int
 ) -> Iterator[Start]:
     for _ in range(count):
         if settings.init == "graph" and graph is not None:
             yield graph_start(source, settings.k, graph, rng)
         else:
             make = random_start if settings.init == "random" else nndsvd_start
-            yield make(source, settings.k, known.mean, rng)
+            yield make(source, settings.k, X_moments.mean, rng)
 
 
 def uses_graph(settings: Settings) -> bool:
+    """Whether the method has a graph term with a positive weight."""
     weight = settings.strength if settings.alpha is None else settings.alpha
     return METHODS[settings.method].graph and weight > 0
 
 
 def check_solver(settings: Settings) -> None:
+    """Raise an error if the method does not have the chosen solver."""
     if METHODS[settings.method].own_update is not None and settings.solver != Settings.solver:
-        what = f"{settings.method} has an update of its own, and takes no {settings.solver} steps"
+        what = f"{settings.method} has an update of its own, and cannot use {settings.solver}"
         raise ParameterError("--solver", what, "leave it out")
 
 
@@ -196,41 +200,40 @@ def make_update(
     source: BlockSource,
     settings: Settings,
     graph: sparse.csr_array[Any] | None,
-    known: Moments,
+    X_moments: Moments,
     W: Array,
     H: Array,
-    found_alpha: float | None = None,
+    earlier_alpha: float | None = None,
 ) -> Update:
-    """``found_alpha`` is what ``settings.strength`` came to in a run before."""
+    """The update of a method; ``earlier_alpha`` was computed from ``settings.strength`` by an earlier start."""
     method = METHODS[settings.method]
     term = None
     if uses_graph(settings):
         if graph is None:
             raise ParameterError(settings.method, "needs a graph", "build one, or use a method without")
-        term = GraphTerm(
-            graph, found_alpha if settings.alpha is None else settings.alpha, source.dtype, settings.strength
-        )
+        alpha = earlier_alpha if settings.alpha is None else settings.alpha
+        term = GraphTerm(graph, alpha, source.dtype, settings.strength)
     loss: Loss = SquaredError()
     if method.weighted:
-        loss = Correntropy(settings.theta, settings.bandwidth, settings.keep, known.spread(source.shape[0]))
-    problem = Problem(source, known.squares, loss, term, holds_scale=settings.alpha is None, ridge=settings.ridge)
+        loss = Correntropy(settings.theta, settings.bandwidth, settings.keep, X_moments.spread(source.shape[0]))
+    problem = Problem(source, X_moments.squares, loss, term, keeps_scale=settings.alpha is None, ridge=settings.ridge)
     return method.update(settings.solver)(problem, W, H)
 
 
 class Course:
-    """The iterations from one start: what there was to see of each, and when they end."""
+    """The iterations from one start: records them and decides when to stop."""
 
     def __init__(
         self, update: Update, settings: Settings, restart: int, on_step: Callable[[Step], None] | None
     ) -> None:
         self.update, self.settings, self.restart, self.on_step = update, settings, restart, on_step
-        self.began = time.perf_counter()
+        self.started = time.perf_counter()
         self.steps: list[Step] = []
-        self.quiet = 0
+        self.still_steps = 0
 
     @property
     def ended(self) -> bool:
-        return len(self.steps) > self.settings.iterations or self.quiet >= PATIENCE
+        return len(self.steps) > self.settings.iterations or self.still_steps >= PATIENCE
 
     def start(self) -> None:
         self._record(self.update.start())
@@ -238,10 +241,10 @@ class Course:
     def step(self) -> None:
         previous, step = self.steps[-1], self._record(self.update.step())
         still = not self.update.warming_up and has_settled(step, previous, self.settings.tolerance)
-        self.quiet = self.quiet + 1 if still else 0
+        self.still_steps = self.still_steps + 1 if still else 0
 
     def _record(self, terms: Terms) -> Step:
-        seconds, number = time.perf_counter() - self.began, len(self.steps)
+        seconds, number = time.perf_counter() - self.started, len(self.steps)
         step = Step(number, terms.objective, terms.data, terms.graph, terms.sigma, terms.change, seconds, self.restart)
         if not np.isfinite(step.objective):
             raise DataError("X", f"the objective is {step.objective}: numbers overflow", "rescale X to a mean of 1")
@@ -261,34 +264,36 @@ class Course:
 
     def factors(self) -> Factors:
         W, H, rho = self.update.W, self.update.H.astype(self.update.W.dtype), self.update.rho
-        fits = rho.max() > ALL_SILENCED  # else nothing moves because nothing is fitted
-        return Factors(W, H, rho, self.history, converged=bool(fits and self.quiet >= PATIENCE), alpha=self.alpha)
+        fits = rho.max() > ALL_SILENCED  # else nothing changes only because nothing is fitted
+        return Factors(W, H, rho, self.history, converged=bool(fits and self.still_steps >= PATIENCE), alpha=self.alpha)
 
     def progress(self, rng: np.random.Generator, best: Best | None) -> Progress:
         state, random = self.update.state(), dict(rng.bit_generator.state)
-        return Progress(self.restart, self.history, self.quiet, state, random, self.alpha, best)
+        return Progress(self.restart, self.history, self.still_steps, state, random, self.alpha, best)
 
     def restore(self, progress: Progress) -> None:
         try:
             self.update.restore(progress.update)
         except KeyError as missing:
-            raise DataError("checkpoint", f"without {missing}, on which the next step depends", "run it anew") from None
+            raise DataError(
+                "checkpoint", f"without {missing}, which the next step needs", "run from the start"
+            ) from None
         rows = zip(*(progress.history[name].tolist() for name in HISTORY), strict=True)
         named = (dict(zip(HISTORY, row, strict=True)) for row in rows)
         self.steps = [Step(i, **row, change=0.0, restart=self.restart) for i, row in enumerate(named)]
-        self.quiet = progress.quiet
-        self.began -= self.steps[-1].seconds
+        self.still_steps = progress.quiet
+        self.started -= self.steps[-1].seconds
 
 
 def has_settled(step: Step, previous: Step, tolerance: float) -> bool:
-    """Neither the objective nor the bandwidth it is measured with still moves."""
-    moved = abs(step.sigma - previous.sigma)  # nan without a bandwidth
+    """Whether neither the objective nor the bandwidth has changed by more than the tolerance."""
+    moved = abs(step.sigma - previous.sigma)  # NaN without a bandwidth
     return abs(step.change) <= tolerance and not moved > tolerance * step.sigma
 
 
 @threads_for_blocks()
 def transform(source: BlockSource, H: Array, rho: Array, method: str) -> Array:
-    """W of new samples for the loss that H was learnt with; neighbours play no part."""
+    """W of new samples for the loss of the method, given H and rho; without a graph."""
     return METHODS[method].coefficients(source, H, rho)
 
 
@@ -302,6 +307,6 @@ def squared_errors(source: BlockSource, W: Array, H: Array) -> Array:
 def block_errors(X_b: Matrix, W_b: Array, basis: Array) -> Partial:
     if not sparse.issparse(X_b):
         return residual_squares(X_b, W_b, basis, np.arange(X_b.shape[1]))
-    W_b = W_b.astype(np.float64)  # expanded, as the product of factors is dense
+    W_b = W_b.astype(np.float64)  # expanded, because WH is dense
     crossed = (W_b.T @ W_b) @ basis - 2 * (X_b.T @ W_b).T
     return Partial((block_moments(X_b).sums[1] + np.einsum("kj,kj->j", basis, crossed),))

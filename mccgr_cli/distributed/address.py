@@ -1,4 +1,4 @@
-"""Where a cluster is, as users say it; known without dask, so that a wrong word is told at once."""
+"""Parses the address of a cluster. Needs no Dask, so that a wrong address is reported at once."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ MOST_PROCESSES = 1024
 
 
 def local_processes(scheduler: str) -> int | None:
-    """How many processes to start here; None if an address of another cluster is given.
+    """The number of processes to start on this machine; None if it is the address of another cluster.
 
     >>> local_processes("local:4"), local_processes("tcp://host:8786")
     (4, None)
@@ -25,7 +25,8 @@ def local_processes(scheduler: str) -> int | None:
 
 
 def host_and_port(scheduler: str) -> tuple[str, int]:
-    """
+    """The two parts of an address of a scheduler.
+
     >>> host_and_port("tcp://[::1]:8786")
     ('::1', 8786)
     """

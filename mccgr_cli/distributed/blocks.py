@@ -1,8 +1,8 @@
-"""Blocks of samples that the workers of a Dask cluster hold.
+"""A matrix whose rows the workers of a Dask cluster hold.
 
-Each worker holds some consecutive rows of X, in its memory or, if they are too many, in the file, and works on them
-where they are: a pass over X is one call to each, with the rows of W and of the graph's pull that belong to them, and
-one answer. The scheduler has no part in it. What a lost worker held is read from the file by another, which then
+Each worker holds consecutive rows of X, in its memory or, if they do not fit, in the file. A pass over X is one call to
+each part of the rows, with the rows of W and of the graph's neighbour sums that belong to it, and one answer. Calls go
+to the workers directly, not through the scheduler. If a worker is lost, another one reads its rows from the file and
 answers the same call.
 """
 
@@ -21,28 +21,28 @@ from urllib.parse import urlsplit
 import numpy as np
 
 from mccgr_cli.blocks.from_file import FileBlocks
-from mccgr_cli.blocks.in_memory import MemoryBlocks, cut, row_slices, row_view, size_of
-from mccgr_cli.blocks.protocol import Array, Matrix, Partial, add_up, chunks, merged
+from mccgr_cli.blocks.in_memory import MemoryBlocks, row_slices, row_view, rows_of_block, size_of
+from mccgr_cli.blocks.protocol import Array, Matrix, Partial, chunks, join_partials, sum_partials
 from mccgr_cli.blocks.threads import threads_for_blocks
 from mccgr_cli.distributed.connection import CHECK_SECONDS, LOSSES, SENDING_LOSSES, WORKER_SECONDS, Cluster
-from mccgr_cli.distributed.shared_arrays import Address, Lender, LentArray, borrowed
+from mccgr_cli.distributed.shared_arrays import ArrayExchange, Location, SharedArray, open_shared
 from mccgr_cli.errors import DataError, MccgrError
 from mccgr_cli.files.lazy_matrix import StoredMatrix
 from mccgr_cli.system.memory import available
-from mccgr_cli.system.processes import outcome
+from mccgr_cli.system.processes import call_safely, result_or_raise
 
 if TYPE_CHECKING:
     from distributed import Client
 
-PARTS_PER_WORKER = 2  # so that one can be on its way while another is worked on
-HELD_SHARE = 0.6  # of a worker's memory that rows may take; dask stops giving it work at 0.8
-MARK = 16  # random bytes by which a worker shows that it reaches our memory
-MOST_LOSSES = 5  # of workers with the same rows in one pass, after which something is wrong with the work itself
-LOOK_SECONDS = 1.0  # between two looks at whether a worker is still there
+PARTS_PER_WORKER = 2  # so that one can be sent while the other is worked on
+HELD_SHARE = 0.6  # of a worker's memory that rows may take; Dask gives it no more work at 0.8
+MARK = 16  # random bytes with which a worker proves that it can read our memory
+MOST_LOSSES = 5  # of workers with the same rows in one pass; after more, the work itself must be at fault
+LOOK_SECONDS = 1.0  # between two checks whether a worker is still connected
 
 
 class ClusterBlocks:
-    """X on the workers of a cluster. The parts, and so the rounding, are the same whoever holds them."""
+    """X on the workers of a cluster. The parts, and so the rounding, do not depend on which worker holds them."""
 
     whole: Matrix | None = None
 
@@ -55,41 +55,41 @@ class ClusterBlocks:
         self._block_rows = blocks[0].stop - blocks[0].start
         self._row_bytes = size.bytes / size.samples
         workers = cluster.await_workers()
-        together = -(-len(blocks) // (PARTS_PER_WORKER * len(workers)))
-        groups = [blocks[some] for some in chunks(len(blocks), together)]
+        blocks_per_part = -(-len(blocks) // (PARTS_PER_WORKER * len(workers)))
+        groups = [blocks[some] for some in chunks(len(blocks), blocks_per_part)]
         self._parts = [Part(slice(group[0].start, group[-1].stop)) for group in groups]
-        self._place(self._parts)
+        self._assign(self._parts)
 
     def map(
         self, function: Callable[..., Partial], rows: Sequence[Array | None] = (), shared: Sequence[Any] = ()
     ) -> Iterator[tuple[slice, Partial]]:
         for part in self._parts:
             part.losses = 0
-            part.call(function, cut(rows, part.rows), shared)
+            part.call(function, rows_of_block(rows, part.rows), shared)
         for part in self._parts:
             while (found := part.answer()) is None:
                 self._count_loss(part)
-                self._place([part])
-                part.call(function, cut(rows, part.rows), shared)
+                self._assign([part])
+                part.call(function, rows_of_block(rows, part.rows), shared)
             yield part.rows, found
 
     def take(self, where: slice) -> Matrix:
         return self._X.part(where).load() if isinstance(self._X, StoredMatrix) else row_view(self._X, where)
 
-    def _place(self, parts: Sequence[Part]) -> None:
-        """Give parts to the workers that have the least, and wait until they have them."""
+    def _assign(self, parts: Sequence[Part]) -> None:
+        """Send parts to the workers with the most free memory, and wait until they have arrived."""
         while parts:
-            room = await_room(self._cluster)
-            had: Counter[str] = Counter()
+            free = wait_for_memory(self._cluster)
+            held: Counter[str] = Counter()
             for part in self._parts:
                 if part not in parts:
-                    had[part.worker] += part.bytes(self._row_bytes)
+                    held[part.worker] += part.bytes(self._row_bytes)
             new: Counter[str] = Counter()
             for part in parts:
                 size = part.bytes(self._row_bytes)
-                part.worker = min(room, key=lambda worker: (had[worker] + new[worker]) / (had[worker] + room[worker]))
+                part.worker = min(free, key=lambda worker: (held[worker] + new[worker]) / (held[worker] + free[worker]))
                 new[part.worker] += size
-                part.send(self._X, self._block_rows, new[part.worker] <= room[part.worker], self._cluster)
+                part.send(self._X, self._block_rows, new[part.worker] <= free[part.worker], self._cluster)
             parts = [part for part in parts if not part.arrives(self._cluster)]
             for part in parts:
                 self._count_loss(part)
@@ -107,11 +107,11 @@ class Part:
     def __init__(self, rows: slice) -> None:
         self.rows = rows
         self.worker = ""
-        self.losses = 0  # of workers that had them, in a pass
-        self._future: Any = None  # of the held rows
+        self.losses = 0  # of workers that had these rows, in one pass
+        self._future: Any = None  # of the HeldRows on the worker
         self._call: Any = None
         self._client: Any = None
-        self._lender: Lender | None = None  # if the worker is on this machine
+        self._exchange: ArrayExchange | None = None  # if the worker is on this machine
 
     def bytes(self, row_bytes: float) -> int:
         return int((self.rows.stop - self.rows.start) * row_bytes)
@@ -131,78 +131,78 @@ class Part:
         self._future = self._client.submit(HeldRows, rows, block_rows, in_memory, **how)
 
     def arrives(self, cluster: Cluster) -> bool:
-        """Wait until the worker has the rows; False if it is lost before, or too full to begin."""
+        """Wait until the worker has the rows; False if the worker is lost before, or has too little memory to start."""
         while self._future is not None:
             try:
                 self._future.result(timeout=LOOK_SECONDS)
             except TimeoutError:
-                if self.worker not in room_of(cluster, cluster.await_workers()):
+                if self.worker not in free_memory(cluster, cluster.await_workers()):
                     return False
             except MccgrError:
                 raise
-            except (Exception, asyncio.CancelledError):  # by many names; faults of the work itself are told by it
+            except (Exception, asyncio.CancelledError):  # Dask has many errors for this; HeldRows keeps its own
                 return False
             else:
-                self._lender = Lender() if self._is_near() else None
+                self._exchange = ArrayExchange() if self._is_near() else None
                 return True
-        time.sleep(LOOK_SECONDS)  # until the scheduler knows of it too
+        time.sleep(LOOK_SECONDS)  # the scheduler must notice the loss too
         return False
 
     def _is_near(self) -> bool:
-        """Whether the worker reaches our memory."""
+        """Whether the worker can read our memory."""
         if not hasattr(os, "memfd_create"):
             return False
-        mark = LentArray((MARK,), np.dtype(np.uint8))
+        mark = SharedArray((MARK,), np.dtype(np.uint8))
         mark.array[:] = np.frombuffer(os.urandom(MARK), np.uint8)
-        return bool(self._reply(self._ask("reads", mark.address)) == mark.array.tobytes())
+        return bool(self._reply(self._ask("reads", mark.location)) == mark.array.tobytes())
 
     def call(self, function: Callable[..., Partial], rows: Sequence[Array | None], shared: Sequence[Any]) -> None:
-        given: Sequence[Any] = rows
-        if self._lender is not None:
+        sent: Sequence[Any] = rows
+        if self._exchange is not None:
             try:
-                given = self._lender.lend(rows)
-            except OSError:  # too many files
-                self._lender = None
-        room = [] if self._lender is None else self._lender.room()
-        self._call = self._ask("work", function, given, shared, room)
+                sent = self._exchange.send(rows)
+            except OSError:  # too many open files
+                self._exchange = None
+        answer_locations = [] if self._exchange is None else self._exchange.answer_locations()
+        self._call = self._ask("work", function, sent, shared, answer_locations)
 
     def answer(self) -> Partial | None:
-        """What the worker found; None if it was lost."""
+        """The result of the call; None if the worker was lost."""
         reply = self._reply(self._call)
         self._call = None
         if reply is None:
             return None
-        found: Partial = outcome(reply)
-        return found if self._lender is None else found._replace(rows=self._lender.answered(found.rows))
+        found: Partial = result_or_raise(reply)
+        return found if self._exchange is None else found._replace(rows=self._exchange.receive(found.rows))
 
-    def _ask(self, method: str, *given: Any) -> Any:
-        """Have the worker do something with its rows."""
-        asking = execute(self._client, self.worker, self._future.key, method, given)
+    def _ask(self, method: str, *arguments: Any) -> Any:
+        """Start a method of the worker's HeldRows."""
+        asking = execute(self._client, self.worker, self._future.key, method, arguments)
         return asyncio.run_coroutine_threadsafe(asking, self._client.loop.asyncio_loop)
 
     def _reply(self, asked: Any) -> Any:
-        """To what it was asked; None if it is lost."""
+        """The result of a method; None if the worker is lost."""
         while True:
             try:
                 return asked.result(timeout=LOOK_SECONDS)
-            except (KeyError, *LOSSES):  # KeyError: a worker begun anew, which knows nothing of the rows
+            except (KeyError, *LOSSES):  # KeyError: the worker was restarted and does not have the rows
                 if asked.done() or self._future.status != "finished":
                     return None
 
 
-async def execute(client: Client, worker: str, key: str, method: str, given: Sequence[Any]) -> Any:
-    """Call a method of the actor ``key``. Dask's own way would wait for ever if anything but the connection fails."""
+async def execute(client: Client, worker: str, key: str, method: str, arguments: Sequence[Any]) -> Any:
+    """Call a method of the actor ``key``. Dask's own call never returns if anything but the connection fails."""
     from distributed.protocol import to_serialize
 
-    arguments = [to_serialize(one) for one in given]
-    reply = await client.rpc(worker).actor_execute(actor=key, function=method, args=arguments, kwargs={})
+    serialized = [to_serialize(one) for one in arguments]
+    reply = await client.rpc(worker).actor_execute(actor=key, function=method, args=serialized, kwargs={})
     if reply["status"] != "OK":
         raise reply["exception"]
     return reply["result"]
 
 
 class HeldRows:
-    """On a worker: the rows of a part."""
+    """The rows of a part, on their worker (a Dask actor)."""
 
     def __init__(self, X: Matrix | StoredMatrix, block_rows: int, in_memory: bool) -> None:
         from distributed import get_worker
@@ -210,7 +210,7 @@ class HeldRows:
         worker = get_worker()
         threads = worker.state.nthreads
         self._source: MemoryBlocks | FileBlocks
-        self._borrowed: dict[Address, Array | None] = {}
+        self._opened: dict[Location, Array | None] = {}
         self._fault = ""
         where = f"worker {worker.address}"
         try:
@@ -222,73 +222,72 @@ class HeldRows:
             raise DataError(where, str(fault), "all workers must see the file under the same path") from None
         except MemoryError:
             raise MccgrError(where, "too little memory for its rows", "give it more, or start more of them") from None
-        except Exception:  # told when there is work: what is raised here is taken for the loss of the worker
+        except Exception:  # reported by `work`: an error raised here looks like the loss of the worker
             self._fault = traceback.format_exc()
 
-    def reads(self, address: Address) -> bytes:
-        """What is in an array of the client's; nothing if it is on another machine."""
-        array = borrowed(address)
+    def reads(self, location: Location) -> bytes:
+        """The contents of an array of the client; empty if the client is on another machine."""
+        array = open_shared(location)
         return b"" if array is None else array.tobytes()
 
     def work(
         self,
         function: Callable[..., Partial],
-        rows: Sequence[Array | Address | None],
+        rows: Sequence[Array | Location | None],
         shared: Sequence[Any],
-        room: Sequence[Address],
+        answer_locations: Sequence[Location],
     ) -> tuple[bool, Any]:
-        """Whether it succeeded, and what was found of all these rows; or what went wrong.
+        """Call a function on all blocks; see :func:`mccgr_cli.system.processes.call_safely` for the reply.
 
-        Rows that are found are put where there is room for them, if it suits; then they are told by their addresses.
+        The resulting rows are written to ``answer_locations`` if they fit there. The reply then names these.
         """
         if self._fault:
             return False, self._fault
-        try:
-            self._borrow([array for array in (*rows, *room) if isinstance(array, Address)])
-            given = [self._borrowed[array] if isinstance(array, Address) else array for array in rows]
-            with threads_for_blocks():
-                found = self._source.map(function, given, shared)
-                first = next(found)
-                arrays = [self._borrowed[address] for address in room]
-                if [tail(array) for array in arrays] == [tail(array) for array in first[1].rows]:
-                    sums = add_up(itertools.chain([first], found), [array for array in arrays if array is not None])
-                    return True, Partial(tuple(sums), tuple(room))
-                return True, merged(itertools.chain([first], found))
-        except MccgrError as fault:
-            return False, fault
-        except Exception:
-            return False, traceback.format_exc()
+        return call_safely(self._work, function, (rows, shared, answer_locations))
 
-    def _borrow(self, addresses: Sequence[Address]) -> None:
-        """Just these arrays: what is kept longer than its owner needs it is still in memory."""
-        known = self._borrowed
-        self._borrowed = {one: known[one] if one in known else borrowed(one) for one in addresses}
-        if any(array is None for array in self._borrowed.values()):
+    def _work(self, function: Callable[..., Partial], rows: Any, shared: Any, answer_locations: Any) -> Partial:
+        self._open([array for array in (*rows, *answer_locations) if isinstance(array, Location)])
+        arrays = [self._opened[array] if isinstance(array, Location) else array for array in rows]
+        with threads_for_blocks():
+            found = self._source.map(function, arrays, shared)
+            first = next(found)
+            answers = [self._opened[location] for location in answer_locations]
+            if [row_type(array) for array in answers] == [row_type(array) for array in first[1].rows]:
+                into = [array for array in answers if array is not None]
+                sums = sum_partials(itertools.chain([first], found), into)
+                return Partial(tuple(sums), tuple(answer_locations))
+            return join_partials(itertools.chain([first], found))
+
+    def _open(self, locations: Sequence[Location]) -> None:
+        """Keep exactly these arrays open: the memory of an open array is not freed."""
+        known = self._opened
+        self._opened = {one: known[one] if one in known else open_shared(one) for one in locations}
+        if any(array is None for array in self._opened.values()):
             raise RuntimeError("the memory of mccgr is out of reach")
 
 
-def tail(array: Array | None) -> Any:
-    """What the arrays of several blocks have in common."""
+def row_type(array: Array | None) -> Any:
+    """The shape and type of one row."""
     return None if array is None else (array.shape[1:], array.dtype)
 
 
-def await_room(cluster: Cluster) -> dict[str, float]:
-    """As :func:`room_of`, of all workers that can begin something; after waiting for one if need be."""
+def wait_for_memory(cluster: Cluster) -> dict[str, float]:
+    """As :func:`free_memory`, after waiting until at least one worker can start something."""
     deadline = time.monotonic() + WORKER_SECONDS
-    while not (room := room_of(cluster, cluster.await_workers())):
+    while not (free := free_memory(cluster, cluster.await_workers())):
         if time.monotonic() > deadline:
-            raise MccgrError(cluster.scheduler, "its workers are full and begin nothing", "give them more memory")
+            raise MccgrError(cluster.scheduler, "its workers have no free memory", "give them more memory")
         time.sleep(CHECK_SECONDS)
-    return room
+    return free
 
 
-def room_of(cluster: Cluster, workers: Sequence[str]) -> dict[str, float]:
-    """Bytes for further rows in the memory of each worker that is not paused, of which several may share a machine."""
-    here = Counter(urlsplit(worker).hostname for worker in workers)
+def free_memory(cluster: Cluster, workers: Sequence[str]) -> dict[str, float]:
+    """Bytes for further rows on each worker that is not paused. Workers on one machine share its memory."""
+    per_host = Counter(urlsplit(worker).hostname for worker in workers)
     with cluster.reaching():
         found = cluster.client.run(memory_of_worker, workers=list(workers), on_error="return")
     return {
-        worker: max(1.0, min(HELD_SHARE * limit - used, HELD_SHARE * free / here[urlsplit(worker).hostname]))
+        worker: max(1.0, min(HELD_SHARE * limit - used, HELD_SHARE * free / per_host[urlsplit(worker).hostname]))
         for worker in workers
         if isinstance(found.get(worker), tuple)
         for running, limit, used, free in (found[worker],)
@@ -297,6 +296,6 @@ def room_of(cluster: Cluster, workers: Sequence[str]) -> dict[str, float]:
 
 
 def memory_of_worker(dask_worker: Any = None) -> tuple[bool, float, float, float]:
-    """Whether it begins what it is given; its own limit, and what it uses of it; and what is free on its machine."""
+    """Whether a worker is running (not paused), its memory limit, its use, and the free memory of its machine."""
     limit = float(dask_worker.memory_manager.memory_limit or np.inf)
     return dask_worker.status.name == "running", limit, float(dask_worker.monitor.get_process_memory()), available()

@@ -1,4 +1,4 @@
-"""A Dask cluster of processes of this machine, which live no longer than we do."""
+"""A Dask cluster of processes of this machine that ends when mccgr ends."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import signal
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from mccgr_cli.system.processes import cannot_start, interrupts_kept_from_children, usable_cores
+from mccgr_cli.system.processes import cannot_start, signals_blocked_in_children, usable_cores
 from mccgr_cli.system.signals import INTERRUPTS, postponed_interrupts
 
 if TYPE_CHECKING:
@@ -19,31 +19,26 @@ CLOSE_SECONDS = 5.0
 
 
 @contextlib.contextmanager
-def interrupts_for_main_thread() -> Iterator[None]:
-    """Threads that are begun here, and processes that these begin at any time, leave interrupts to the main thread."""
-    with postponed_interrupts(), interrupts_kept_from_children(INTERRUPTS):
-        yield
-
-
-@contextlib.contextmanager
-def started_here(number: int) -> Iterator[LocalCluster]:
-    """Worker processes end with ours however that ends: dask has each of them watch a pipe from its owner."""
+def local_cluster(number: int) -> Iterator[LocalCluster]:
+    """Start ``number`` worker processes. They end with this process, however it ends: each watches a pipe from it."""
     from distributed import LocalCluster
 
     try:
-        with quiet_tracker(), interrupts_for_main_thread():  # so short because no worker is started yet
+        # Threads started here, and all processes that they start, leave signals to the main thread. Signals wait only
+        # a moment, because no worker is started yet.
+        with no_python_warnings(), postponed_interrupts(), signals_blocked_in_children(INTERRUPTS):
             cluster = LocalCluster(
                 n_workers=0,
                 threads_per_worker=max(1, usable_cores() // number),
                 processes=True,
                 dashboard_address=None,
-                scheduler_kwargs={"dashboard_address": "127.0.0.1:0"},  # for what it serves all the same
+                scheduler_kwargs={"dashboard_address": "127.0.0.1:0"},  # it serves some pages without a dashboard too
                 silence_logs=logging.CRITICAL,
-                memory_limit=0,  # as for processes that are no dask workers: none is paused or killed for its size
+                memory_limit=0,  # Dask must not pause or kill a worker because of its size
                 preload=["mccgr_cli.distributed.preload"],
             )
     except OSError as fault:
-        raise cannot_start((fault.strerror or str(fault)).lower(), "give fewer") from None
+        raise cannot_start((fault.strerror or str(fault)).lower(), "start fewer") from None
     try:
         cluster.scale(number)
         yield cluster
@@ -52,21 +47,20 @@ def started_here(number: int) -> Iterator[LocalCluster]:
 
 
 @contextlib.contextmanager
-def quiet_tracker() -> Iterator[None]:
-    """The process that tidies up after us, begun here, need not tell that we were killed."""
+def no_python_warnings() -> Iterator[None]:
+    """Python's resource tracker, a process started here, must not print a warning when mccgr is killed."""
     before = os.environ.get("PYTHONWARNINGS")
     os.environ["PYTHONWARNINGS"] = "ignore"
     try:
         yield
     finally:
-        if before is None:
-            del os.environ["PYTHONWARNINGS"]
-        else:
+        del os.environ["PYTHONWARNINGS"]
+        if before is not None:
             os.environ["PYTHONWARNINGS"] = before
 
 
 def end(cluster: LocalCluster) -> None:
-    """Kill what works, which nobody wants any more, and wait until all has gone."""
+    """Kill the workers, whose results nobody needs any more, and wait until the cluster is closed."""
     for nanny in list(cluster.workers.values()):
         nanny.auto_restart = False
         with contextlib.suppress(Exception):

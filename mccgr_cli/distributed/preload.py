@@ -1,4 +1,4 @@
-"""What a worker process that was started here does first."""
+"""The module that Dask imports first in a worker process started by mccgr."""
 
 from __future__ import annotations
 
@@ -8,5 +8,5 @@ from mccgr_cli.system.processes import silence_libraries
 
 
 def dask_setup(worker: Any) -> None:
-    """Called by dask. Whatever goes wrong is told by the owner, in one line."""
+    """Called by Dask. Workers print nothing: their owner reports each error in one line."""
     silence_libraries()

@@ -1,6 +1,6 @@
-"""Arrays that processes of one machine share, so that rows need not be sent from one to the other.
+"""Arrays in memory that several processes of one machine share, so that rows need not be sent between them.
 
-They live in memory that has no name in any folder and goes when the last process that uses it ends, however it ends.
+The memory has no name in any folder. The system frees it when the last process that uses it ends, however it ends.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ import numpy as np
 from mccgr_cli.blocks.protocol import Array
 
 
-class Address(NamedTuple):
+class Location(NamedTuple):
     """Where another process of the same machine finds an array."""
 
     process: int
     handle: int
-    number: int  # of the file that the memory is to the system: no other has it as long as this one is in use
+    inode: int  # unique as long as the memory is in use
     shape: tuple[int, ...]
     dtype: str
 
 
-class LentArray:
-    """An array of ours that others may use: ``array`` here, ``address`` for them."""
+class SharedArray:
+    """An array that other processes can open: ``array`` for this process, ``location`` for them."""
 
     _handle: int | None = None
 
@@ -35,14 +35,11 @@ class LentArray:
         self._handle = os.memfd_create("mccgr")
         os.ftruncate(self._handle, max(1, int(np.prod(shape)) * dtype.itemsize))
         self.array = mapped(self._handle, shape, dtype)
-        self.address = Address(os.getpid(), self._handle, os.fstat(self._handle).st_ino, shape, dtype.str)
+        self.location = Location(os.getpid(), self._handle, os.fstat(self._handle).st_ino, shape, dtype.str)
 
     def __del__(self) -> None:
         if self._handle is not None:
             os.close(self._handle)
-
-    def suits(self, array: Array) -> bool:
-        return (self.array.shape, self.array.dtype) == (array.shape, array.dtype)
 
 
 def mapped(handle: int, shape: tuple[int, ...], dtype: Any) -> Array:
@@ -50,54 +47,54 @@ def mapped(handle: int, shape: tuple[int, ...], dtype: Any) -> Array:
     return np.frombuffer(memory, dtype, count=int(np.prod(shape))).reshape(shape)
 
 
-def borrowed(address: Address) -> Array | None:
-    """The array of another process; None if it cannot be reached from here."""
+def open_shared(location: Location) -> Array | None:
+    """The array of another process; None if that process is on another machine or the array is gone."""
     with contextlib.suppress(OSError):
-        handle = os.open(f"/proc/{address.process}/fd/{address.handle}", os.O_RDWR)
+        handle = os.open(f"/proc/{location.process}/fd/{location.handle}", os.O_RDWR)
         try:
-            if os.fstat(handle).st_ino == address.number:
-                return mapped(handle, address.shape, address.dtype)
+            if os.fstat(handle).st_ino == location.inode:
+                return mapped(handle, location.shape, location.dtype)
         finally:
             os.close(handle)
     return None
 
 
-class Lender:
-    """The arrays that go to one borrower and come back from it, used again for every call."""
+class ArrayExchange:
+    """Shared arrays for the calls to one worker and for its answers; every call uses them again."""
 
     def __init__(self) -> None:
-        self._there: list[LentArray] = []
-        self._back: list[LentArray] = []
+        self._sent: list[SharedArray] = []
+        self._received: list[SharedArray] = []
 
-    def lend(self, arrays: Sequence[Array | None]) -> list[Address | None]:
-        """Copies of these."""
-        given = [array for array in arrays if array is not None]
-        fit(self._there, given)
-        for lent, array in zip(self._there, given, strict=False):
-            lent.array[...] = array
-        addresses = iter(lent.address for lent in self._there)
-        return [None if array is None else next(addresses) for array in arrays]
+    def send(self, arrays: Sequence[Array | None]) -> list[Location | None]:
+        """Copy arrays into shared memory."""
+        present = [array for array in arrays if array is not None]
+        fit(self._sent, present)
+        for shared, array in zip(self._sent, present, strict=False):
+            shared.array[...] = array
+        locations = iter(shared.location for shared in self._sent)
+        return [None if array is None else next(locations) for array in arrays]
 
-    def room(self) -> list[Address]:
-        """Where an answer like the last one can be put."""
-        return [lent.address for lent in self._back]
+    def answer_locations(self) -> list[Location]:
+        """Where the worker can write an answer that is like the one before."""
+        return [shared.location for shared in self._received]
 
-    def answered(self, rows: Sequence[Array | Address]) -> tuple[Array, ...]:
-        """The arrays of an answer, wherever they were put. They hold until the next answer."""
-        if rows and isinstance(rows[0], Address):
-            return tuple(lent.array for lent in self._back)
+    def receive(self, rows: Sequence[Array | Location]) -> tuple[Array, ...]:
+        """The arrays of an answer, shared or sent. They are valid until the next answer."""
+        if rows and isinstance(rows[0], Location):
+            return tuple(shared.array for shared in self._received)
         arrays = tuple(row for row in rows if isinstance(row, np.ndarray))
         if arrays and object not in [array.dtype for array in arrays]:
-            with contextlib.suppress(OSError):  # too many files: then the next answer is sent too
-                fit(self._back, arrays)
-                del self._back[len(arrays) :]
+            with contextlib.suppress(OSError):  # too many open files: the next answer is sent as well
+                fit(self._received, arrays)
+                del self._received[len(arrays) :]
         return arrays
 
 
-def fit(lent: list[LentArray], arrays: Sequence[Array]) -> None:
-    """Let the first of those that are lent suit the arrays; the rest may suit others again."""
-    for place, array in enumerate(arrays):
-        if place == len(lent):
-            lent.append(LentArray(array.shape, array.dtype))
-        elif not lent[place].suits(array):
-            lent[place] = LentArray(array.shape, array.dtype)
+def fit(shared: list[SharedArray], arrays: Sequence[Array]) -> None:
+    """Give the first shared arrays the shapes and types of these arrays; keep those that fit already."""
+    for i, array in enumerate(arrays):
+        if i == len(shared):
+            shared.append(SharedArray(array.shape, array.dtype))
+        elif (shared[i].array.shape, shared[i].array.dtype) != (array.shape, array.dtype):
+            shared[i] = SharedArray(array.shape, array.dtype)

@@ -1,4 +1,4 @@
-"""Files that only one process has at a time."""
+"""Locks on files, so that only one process at a time uses them."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ if sys.platform != "win32":
 
 
 def lock(file: IO[Any]) -> bool | None:
-    """Take an open file for this process until it is closed, however that ends: False if another one has it.
+    """Lock an open file for this process until the file is closed or the process ends.
 
-    None if that cannot be told, as on a file system without locks.
+    Returns False if another process holds the lock, and None if the file system has no locks.
     """
     if sys.platform == "win32":
         return None

@@ -1,4 +1,4 @@
-"""How much memory there is, and whether it is enough."""
+"""How much memory this process may use, and whether that is enough."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from mccgr_cli.errors import DataError, MccgrError
 if sys.platform != "win32":
     import resource
 
-LEAST = 6e8  # for libraries to work at all: with less, some end the process, or ask for memory for ever
-MOST_CREDIBLE = 1000  # times the bytes that a file holds of it, that something in it takes in memory
-
+LEAST = 6e8  # bytes that the libraries need: with less, some end the process or never stop asking for memory
+MOST_CREDIBLE = 1000  # an array in memory may be at most this many times larger than its bytes in a file
 UNITS = ("B", "kB", "MB", "GB", "TB", "PB")
 
 
 def in_words(amount: float) -> str:
-    """
+    """A number of bytes with a unit.
+
     >>> in_words(8e9), in_words(1_234_567), in_words(12)
     ('8 GB', '1.23 MB', '12 B')
     """
@@ -30,12 +30,16 @@ def in_words(amount: float) -> str:
 
 
 def available() -> int:
-    """Bytes that this process can have; a batch system may allow fewer than are free."""
+    """Bytes that this process can still use; a batch system may allow less than is free."""
     return min([free_on_machine(), *left_by_limits(), *left_by_shell()])
 
 
 def require(amount: float, where: str, what: str = "it", held: float | None = None) -> None:
-    """Refuse to read what there is no memory for: files can declare anything, whatever they have ``held`` so far."""
+    """Raise an error unless ``amount`` bytes are free. Call this before reading: a file can declare any size.
+
+    ``where`` and ``what`` name the file and the thing in it. ``held`` are the bytes that it takes in the file, if
+    known: an ``amount`` far above them suggests a damaged file.
+    """
     free = available()
     if amount > free:
         credible = held is None or amount <= MOST_CREDIBLE * held
@@ -44,7 +48,7 @@ def require(amount: float, where: str, what: str = "it", held: float | None = No
 
 
 def require_least() -> None:
-    """Refuse limits within which the libraries themselves would fail."""
+    """Raise an error if ``ulimit`` leaves too little memory for the libraries."""
     left = min(left_by_shell(), default=LEAST)
     if left < LEAST:
         what = f"leaves {in_words(left)} of memory to this process, and libraries take {in_words(LEAST)}"
@@ -52,7 +56,7 @@ def require_least() -> None:
 
 
 def left_by_shell(status: Path = Path("/proc/self/statm")) -> Iterator[int]:
-    """What ``ulimit -v`` and ``ulimit -d`` have left."""
+    """Bytes left of the limits set by ``ulimit -v`` and ``ulimit -d``."""
     pages = next(lines_of(status), "").split()
     if sys.platform == "win32" or len(pages) < 6:
         return
@@ -70,7 +74,7 @@ def free_on_machine() -> int:
 
 
 def left_by_limits(root: Path = Path("/sys/fs/cgroup"), own: Path = Path("/proc/self/cgroup")) -> Iterator[int]:
-    """What each control group that the process is in has left: its limit less what is used and not a cache of files."""
+    """Bytes left in each control group of this process: the limit, less what is used and is no file cache."""
     for line in lines_of(own):
         _, controllers, path = line.strip().split(":", 2)
         if controllers == "":
@@ -86,7 +90,7 @@ def left_by_limits(root: Path = Path("/sys/fs/cgroup"), own: Path = Path("/proc/
                 limit, used = (next(lines_of(group / name), "max").strip() for name in names[:2])
                 if limit.isdigit() and used.isdigit():
                     cached, shared = (amount_of(group / "memory.stat", name) for name in names[2:])
-                    yield max(0, int(limit) - int(used) + cached - shared)  # what is shared cannot be dropped
+                    yield max(0, int(limit) - int(used) + cached - shared)  # shared memory cannot be dropped
 
 
 def amount_of(path: Path, name: str) -> int:

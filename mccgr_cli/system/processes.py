@@ -1,8 +1,8 @@
-"""Other processes of this machine that share the work on many items.
+"""A pool of worker processes that share the work on many items.
 
-Unlike the pools of the standard library, this one knows which item a process died with, tries it once more, goes on
-without it, ends at once when it is told to, and leaves no process behind when its own is killed: a worker's pipe ends
-with its owner.
+The pools of the standard library and of joblib are not used, because here a pool must know which item a process died
+with, try it once more, continue without it, stop at once when asked, and leave no process behind when its owner is
+killed: a worker ends when the pipe from its owner closes. docs/DEPENDENCIES.md has the comparison.
 """
 
 from __future__ import annotations
@@ -13,67 +13,77 @@ import multiprocessing
 import os
 import signal
 import traceback
-from collections import deque
+from abc import ABC, abstractmethod
+from collections import Counter, deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence, Sized
+from enum import Enum, auto
 from multiprocessing import connection, resource_tracker
-from types import TracebackType
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 from mccgr_cli.errors import MccgrError
 from mccgr_cli.system.signals import postponed_interrupts
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
+Task = tuple[int, Any]  # the number of an item, and the item
 
-AHEAD = 8  # items per worker that may be done before the one whose turn it is
+AHEAD = 8  # items per worker that may be finished before the item that comes next in order
 
 
 def usable_cores() -> int:
-    """Those that this process may use, which a batch system may have limited."""
+    """Number of cores that this process may use; a batch system may have limited them."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-class Crew(Protocol):
-    """Whoever shares the work."""
+class Ending(Enum):
+    """How the work on an item ended."""
 
-    def map(
-        self, function: Callable[..., Result], items: Iterable[Item], shared: Sequence[Any], lost: Result
-    ) -> Iterator[Result]: ...
-
-    def as_done(
-        self,
-        function: Callable[..., Result],
-        items: Iterable[Item],
-        shared: Sequence[Any],
-        lost: Result,
-        waiting: Sized = (),
-    ) -> Generator[tuple[int, Result], None, None]: ...
+    DONE = auto()
+    DIED = auto()  # its worker died
+    RETURNED = auto()  # shared data were lost, through no fault of this item
 
 
-class Workers:
-    """So many other processes; 0 means this very one, and that a crash of the work is its own."""
+class Crew(ABC):
+    """A pool of workers that apply a function to many items, one item at a time each."""
 
-    def __init__(self, jobs: int) -> None:
-        self.jobs = jobs
-        self._workers: list[Worker] = []
+    max_deaths = 2  # of workers with the same item, after which the item is lost
+    in_this_process = False  # True: there are no workers
 
-    def __enter__(self) -> Workers:
-        return self
+    @abstractmethod
+    def _begin(self, function: Callable[..., Any], shared: Sequence[Any]) -> None:
+        """Prepare the workers for a function."""
 
-    def __exit__(
-        self, kind: type[BaseException] | None, fault: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        for worker in self._workers:
-            worker.end()
+    @abstractmethod
+    def _available(self) -> tuple[int, Sequence[Any]]:
+        """The number of all workers, and the idle ones."""
+
+    @abstractmethod
+    def _start(self, worker: Any, task: Task) -> None: ...
+
+    @abstractmethod
+    def _finished(self) -> Iterator[tuple[Ending, Task, Any]]:
+        """Wait for news, then yield how tasks ended, with the worker's reply (see :func:`call_safely`)."""
+
+    @abstractmethod
+    def _stop(self) -> None:
+        """Drop all unfinished tasks."""
 
     def map(
         self, function: Callable[..., Result], items: Iterable[Item], shared: Sequence[Any], lost: Result
     ) -> Iterator[Result]:
-        """Yield ``function(item, *shared)`` for every item in order, or ``lost`` where processes die of it.
+        """Yield ``function(item, *shared)`` for every item, in the order of the items.
 
-        ``function`` must be importable by name.
+        The function must be importable by name. ``shared`` is sent to each worker once. ``items`` are read only a few
+        ahead of the results. ``lost`` is the result of an item whose workers die.
         """
-        return in_order(self.as_done, function, items, shared, lost)
+        results: dict[int, Result] = {}
+        following = 0
+        with contextlib.closing(self.as_done(function, items, shared, lost, results)) as done:
+            for number, result in done:
+                results[number] = result
+                while following in results:
+                    yield results.pop(following)
+                    following += 1
 
     def as_done(
         self,
@@ -83,76 +93,99 @@ class Workers:
         lost: Result,
         waiting: Sized = (),
     ) -> Generator[tuple[int, Result], None, None]:
-        """The same in the order in which they are done, each with the number of its item.
+        """As :meth:`map`, but yield the number of an item and its result as soon as it is finished.
 
-        While many results are ``waiting`` for others, no further item is begun.
+        No further item is started while many results are ``waiting`` for their turn.
         """
-        if not self.jobs:
-            for number, item in enumerate(items):
+        numbered: Iterator[Task] = enumerate(items)
+        if self.in_this_process:
+            for number, item in numbered:
                 yield number, function(item, *shared)
             return
-        work = (function, shared)
-        coming = enumerate(items)
-        again: deque[tuple[int, Item]] = deque()  # a process died with these, perhaps not of them: to be tried again
-        suspects: set[int] = set()
+        self._begin(function, shared)
+        again: deque[Task] = deque()  # a worker died with these items, perhaps for another reason
+        deaths: Counter[int] = Counter()
+        busy = 0
         try:
             while True:
-                while len(self._workers) < self.jobs:
-                    self._workers.append(Worker())
-                idle = [worker for worker in self._workers if worker.task is None]
-                room = self.jobs * AHEAD - len(waiting) - (self.jobs - len(idle))
-                tasks = itertools.chain(take(again), itertools.islice(coming, max(0, room)))
-                for worker, task in zip(idle, tasks, strict=False):
-                    worker.give(task, work)
-                busy: list[Any] = [worker for worker in self._workers if worker.task is not None]
+                total, idle = self._available()
+                room = max(0, total * AHEAD - len(waiting) - busy)
+                queued = itertools.chain(pop_all(again), itertools.islice(numbered, room))
+                for worker, task in zip(idle, queued, strict=False):
+                    self._start(worker, task)
+                    busy += 1
                 if not busy:
                     return
-                ready: list[Any] = connection.wait(busy)
-                for worker in ready:
-                    number, item = worker.task
-                    try:
-                        finished, result = worker.reply()
-                    except (EOFError, OSError):
-                        self._workers.remove(worker)
-                        worker.end()
-                        if not worker.started:
-                            raise cannot_start("they end as they begin") from None
-                        if number in suspects:
-                            yield number, lost
-                        else:
-                            suspects.add(number)
-                            again.append((number, item))
-                        continue
-                    if finished:
-                        yield number, result
+                for ending, task, reply in self._finished():
+                    busy -= 1
+                    number = task[0]
+                    deaths[number] += ending is Ending.DIED
+                    if ending is Ending.DONE:
+                        yield number, result_or_raise(reply)
+                    elif deaths[number] < self.max_deaths:
+                        again.append(task)
+                    else:
+                        yield number, lost
         finally:
-            for worker in [worker for worker in self._workers if worker.task is not None]:
-                self._workers.remove(worker)  # what it is about is not wanted any more
-                worker.end()
+            self._stop()
 
 
-def in_order(
-    as_done: Callable[..., Generator[tuple[int, Result], None, None]],
-    function: Callable[..., Result],
-    items: Iterable[Item],
-    shared: Sequence[Any],
-    lost: Result,
-) -> Iterator[Result]:
-    """Results as they are done, each kept until its turn has come."""
-    done: dict[int, Result] = {}
-    turn = 0
-    with contextlib.closing(as_done(function, items, shared, lost, done)) as results:
-        for number, result in results:
-            done[number] = result
-            while turn in done:
-                yield done.pop(turn)
-                turn += 1
-
-
-def take(queue: deque[Item]) -> Iterator[Item]:
-    """What is in a queue, each when it is asked for."""
+def pop_all(queue: deque[Item]) -> Iterator[Item]:
+    """Remove items from a queue one by one, each only when it is needed."""
     while queue:
         yield queue.popleft()
+
+
+class Workers(Crew):
+    """A pool of ``jobs`` processes of this machine. With 0 jobs the work is done in this process, unprotected."""
+
+    def __init__(self, jobs: int) -> None:
+        self.jobs, self.in_this_process = jobs, jobs == 0
+        self._workers: list[Worker] = []
+
+    def __enter__(self) -> Workers:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for worker in self._workers:
+            worker.end()
+
+    def _begin(self, function: Callable[..., Any], shared: Sequence[Any]) -> None:
+        self._work = (function, shared)
+
+    def _available(self) -> tuple[int, Sequence[Worker]]:
+        while len(self._workers) < self.jobs:  # at the start, and after a worker died
+            self._workers.append(Worker())
+        return self.jobs, [worker for worker in self._workers if worker.task is None]
+
+    def _start(self, worker: Worker, task: Task) -> None:
+        worker.start(task, self._work)
+
+    def _finished(self) -> Iterator[tuple[Ending, Task, Any]]:
+        ready: list[Any] = connection.wait(self._busy())
+        for worker in ready:
+            task = worker.task
+            try:
+                reply = worker.receive()
+            except (EOFError, OSError):
+                self._remove(worker)
+                if not worker.started:
+                    raise cannot_start("they end at once") from None
+                yield Ending.DIED, task, None
+                continue
+            if reply is not None:
+                yield Ending.DONE, task, reply
+
+    def _stop(self) -> None:
+        for worker in self._busy():
+            self._remove(worker)
+
+    def _busy(self) -> list[Any]:
+        return [worker for worker in self._workers if worker.task is not None]
+
+    def _remove(self, worker: Worker) -> None:
+        self._workers.remove(worker)
+        worker.end()
 
 
 class Worker:
@@ -160,34 +193,34 @@ class Worker:
 
     def __init__(self) -> None:
         context = multiprocessing.get_context("spawn")  # a fork would copy the locks of threads that it does not copy
-        self.started = False  # whether it has been heard of
-        self.task: Any = None  # the number of the item that it works on, and the item
-        self.work: Any = None  # the function that it knows, and what this shares
+        self.started = False  # whether the process has sent anything yet
+        self.task: Task | None = None
+        self.work: Any = None  # the function and the shared arguments that the process has
         try:
             self.pipe, theirs = context.Pipe()
-            self.process = context.Process(target=serve, args=(theirs,), daemon=True)
-            with postponed_interrupts(), interrupts_kept_from_children():  # a child begun by halves complains of it
+            self.process = context.Process(target=worker_loop, args=(theirs,), daemon=True)
+            # A signal while a child starts would make the child print a traceback.
+            with postponed_interrupts(), signals_blocked_in_children():
                 self.process.start()
-        except OSError as fault:  # too many processes or files, or no folder to be in
+        except OSError as fault:  # too many processes or open files, or the current folder is gone
             raise cannot_start((fault.strerror or str(fault)).lower()) from None
         theirs.close()
 
     def fileno(self) -> int:
         return self.pipe.fileno()
 
-    def give(self, task: tuple[int, Any], work: tuple[Callable[..., Any], Sequence[Any]]) -> None:
-        with contextlib.suppress(ConnectionError):  # it died while it was idle, which shows when its reply is awaited
+    def start(self, task: Task, work: tuple[Callable[..., Any], Sequence[Any]]) -> None:
+        with contextlib.suppress(ConnectionError):  # the process died while idle; `receive` will notice
             self.pipe.send((None if self.work is work else work, task[1]))
         self.task, self.work = task, work
 
-    def reply(self) -> tuple[bool, Any]:
-        """Whether it has finished what it was given, and the result."""
-        answer = self.pipe.recv()
-        if not self.started:
-            self.started = True
-            return False, None
-        self.task = None
-        return True, outcome(answer)
+    def receive(self) -> tuple[bool, Any] | None:
+        """The reply to the task; None for the first message, which says that the process has started."""
+        reply: tuple[bool, Any] | None = self.pipe.recv()
+        if self.started:
+            self.task = None
+        self.started = True
+        return reply
 
     def end(self) -> None:
         self.pipe.close()
@@ -195,23 +228,13 @@ class Worker:
         self.process.join()
 
 
-def cannot_start(why: str, remedy: str = "give fewer --jobs; 0 does without any") -> MccgrError:
+def cannot_start(why: str, remedy: str = "use fewer --jobs, or --jobs 0 for none") -> MccgrError:
     return MccgrError("worker processes", f"cannot be started: {why}", remedy)
 
 
-def outcome(reply: tuple[bool, Any]) -> Any:
-    """What a worker's function returned; what it raised is raised here too."""
-    succeeded, result = reply
-    if isinstance(result, MccgrError):
-        raise result
-    if not succeeded:
-        raise RuntimeError(f"in a worker process:\n{result}")
-    return result
-
-
-def serve(pipe: Any) -> None:
-    """What a worker does: say that it is there, then work on items, until its owner has gone."""
-    function: Callable[..., Any] | None = None
+def worker_loop(pipe: Any) -> None:
+    """The main function of a worker process: report the start, then work on items until the owner is gone."""
+    function: Any = None
     shared: Sequence[Any] = ()
     with contextlib.suppress(EOFError, ConnectionError):
         silence_libraries()
@@ -220,12 +243,11 @@ def serve(pipe: Any) -> None:
             work, item = pipe.recv()
             if work is not None:
                 function, shared = work
-            assert function is not None
-            pipe.send(attempt(function, item, shared))
+            pipe.send(call_safely(function, item, shared))
 
 
-def attempt(function: Callable[..., Any], item: Any, shared: Sequence[Any]) -> tuple[bool, Any]:
-    """Whether a function succeeded, and what it returned or why not; see :func:`outcome`."""
+def call_safely(function: Callable[..., Any], item: Any, shared: Sequence[Any]) -> tuple[bool, Any]:
+    """Whether the call succeeded, and its result, or else the error to be raised by :func:`result_or_raise`."""
     try:
         return True, function(item, *shared)
     except MccgrError as fault:
@@ -234,20 +256,28 @@ def attempt(function: Callable[..., Any], item: Any, shared: Sequence[Any]) -> t
         return False, traceback.format_exc()
 
 
+def result_or_raise(reply: tuple[bool, Any]) -> Any:
+    """The result of a call in another process, or its error, raised here."""
+    succeeded, result = reply
+    if succeeded:
+        return result
+    raise result if isinstance(result, MccgrError) else RuntimeError(f"in a worker process:\n{result}")
+
+
 def silence_libraries() -> None:
-    """What decoders of other languages write to stderr themselves names no file, and drowns what does."""
+    """Discard stderr: image decoders in C print messages there that name no file and hide our own messages."""
     nothing = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nothing, 2)
     os.close(nothing)
 
 
 @contextlib.contextmanager
-def interrupts_kept_from_children(numbers: Sequence[int] = (signal.SIGINT,)) -> Iterator[None]:
-    """Ctrl-C reaches every process of a terminal; children and threads started here leave it to their owner."""
+def signals_blocked_in_children(numbers: Sequence[int] = (signal.SIGINT,)) -> Iterator[None]:
+    """Processes and threads started here ignore these signals: Ctrl-C reaches all processes of a terminal."""
     if not hasattr(signal, "pthread_sigmask"):
         yield
         return
-    resource_tracker.ensure_running()  # which comes with the first child, and would let the signal through again
+    resource_tracker.ensure_running()  # else it would start with the first child, and unblock the signals
     before = signal.pthread_sigmask(signal.SIG_BLOCK, numbers)
     try:
         yield

@@ -1,4 +1,4 @@
-"""Signals that ask the process to end, and how to keep them off for a moment."""
+"""Signals that ask this process to end (Ctrl-C, kill, closed terminal, CPU limit), and ways to defer them."""
 
 from __future__ import annotations
 
@@ -11,83 +11,83 @@ from typing import Any
 
 NAMES = ("SIGINT", "SIGTERM", "SIGHUP", "SIGXCPU")
 INTERRUPTS = tuple(getattr(signal, name) for name in NAMES if hasattr(signal, name))
-AT_ONCE = 1.0  # seconds within which signals are one: whoever sends them may send them to all of a group, and each
+AT_ONCE = 1.0  # seconds within which two signals count as one: a batch system may signal the group and each process
+
+
+def set_handlers(handlers: dict[int, Any]) -> dict[int, Any]:
+    """Install handlers of signals, and return those before."""
+    return {number: signal.signal(number, handler) for number, handler in handlers.items()}
 
 
 def ignore_interrupts() -> dict[int, Any]:
-    """Let them come to nothing; what they would have done is returned."""
-    return {number: signal.signal(number, signal.SIG_IGN) for number in INTERRUPTS}
+    """Ignore interrupts from now on, and return the handlers before."""
+    return set_handlers(dict.fromkeys(INTERRUPTS, signal.SIG_IGN))
+
+
+@contextlib.contextmanager
+def handled_by(handler: Any) -> Iterator[None]:
+    """Give interrupts another handler for a moment. Only the main thread is ever interrupted."""
+    here = threading.current_thread() is threading.main_thread()
+    before = set_handlers(dict.fromkeys(INTERRUPTS, handler)) if here else {}
+    try:
+        yield
+    finally:
+        set_handlers(before)
 
 
 @contextlib.contextmanager
 def postponed_interrupts() -> Iterator[None]:
-    """They wait meanwhile: for what is short and would leave a mess if it were left half-way."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    came: list[int] = []
-    before = {number: signal.signal(number, lambda number, frame: came.append(number)) for number in INTERRUPTS}
+    """Delay interrupts until the end of the block, for short work that must not stop half-way."""
+    received: list[int] = []
     try:
-        yield
+        with handled_by(lambda number, frame: received.append(number)):
+            yield
     finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-        for number in came[:1]:
+        for number in received[:1]:
             signal.raise_signal(number)
 
 
-@contextlib.contextmanager
-def uninterrupted() -> Iterator[None]:
-    """They come to nothing meanwhile: for what is short and must not stay half done."""
-    if threading.current_thread() is not threading.main_thread():  # only that one is ever interrupted
-        yield
-        return
-    before = ignore_interrupts()
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+def uninterrupted() -> contextlib.AbstractContextManager[None]:
+    """Ignore interrupts within the block, for short work that must be finished."""
+    return handled_by(signal.SIG_IGN)
 
 
 class Noted:
-    """The first signal that came, if one has: who looks at it ends in good order. One that comes later ends at once."""
+    """Records the first interrupt, so that work can end in good order; a later one ends it at once."""
 
     def __init__(self) -> None:
         self.number: int | None = None
         self._since = 0.0
-        self._before = {number: signal.getsignal(number) for number in INTERRUPTS}
-        self._before = {number: handler for number, handler in self._before.items() if handler != signal.SIG_IGN}
+        before = {number: signal.getsignal(number) for number in INTERRUPTS}
+        self._before = {number: handler for number, handler in before.items() if handler != signal.SIG_IGN}
 
-    def begin(self) -> None:
-        for number in self._before:
-            signal.signal(number, self._note)
+    def start(self) -> None:
+        set_handlers(dict.fromkeys(self._before, self._record))
 
-    def _note(self, number: int, _: Any) -> None:
+    def _record(self, number: int, _: Any) -> None:
         if self.number is None:
             self.number, self._since = number, time.monotonic()
-        elif time.monotonic() - self._since > AT_ONCE:  # not one that was sent twice
-            self.end()
+        elif time.monotonic() - self._since > AT_ONCE:  # not the same interrupt, sent twice
+            self.stop()
             signal.raise_signal(number)
 
-    def end(self) -> None:
-        for number, handler in self._before.items():
-            signal.signal(number, handler)
+    def stop(self) -> None:
+        set_handlers(self._before)
 
     def act(self) -> None:
-        """Do what the signal asks for, if one came."""
+        """Do what the recorded signal asks for, if there is one."""
         if self.number is not None:
-            self.end()
+            self.stop()
             signal.raise_signal(self.number)
 
 
 @contextlib.contextmanager
 def noted_interrupts() -> Iterator[Noted]:
-    """The first one is noted meanwhile; if nobody has acted on it by the end, it is acted on then."""
+    """Record the first interrupt within the block; act on it at the end if nobody has before."""
     noted = Noted()
     try:
-        noted.begin()
+        noted.start()
         yield noted
     finally:
-        noted.end()
+        noted.stop()
     noted.act()

@@ -1,4 +1,7 @@
-"""The seven methods of the paper's comparison, as combinations of a loss, a graph term and an update."""
+"""The seven methods of the paper's comparison: combinations of a loss, a graph term and an update.
+
+Begin with ``base``: what all updates share. ``losses`` has the data terms; each other module is one family of updates.
+"""
 
 from __future__ import annotations
 
@@ -6,26 +9,22 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from mccgr_cli.blocks.protocol import Array, BlockSource
+from mccgr_cli.core.methods import least_squares
 from mccgr_cli.core.methods.base import Update
 from mccgr_cli.core.methods.coordinate import CoordinateUpdate
-from mccgr_cli.core.methods.correntropy import MultiplicativeUpdate
 from mccgr_cli.core.methods.divergence import DivergenceUpdate, divergence_coefficients
-from mccgr_cli.core.methods.least_squares import (
-    ConstrainedLeastSquaresUpdate,
-    ProjectedGradientUpdate,
-    least_squares_coefficients,
-)
+from mccgr_cli.core.methods.multiplicative import MultiplicativeUpdate
 
 
 @dataclass(frozen=True)
 class Method:
-    """Which parts a method is made of."""
+    """The parts of a method."""
 
-    own_update: type[Update] | None = None  # by default any of SOLVERS serves
+    own_update: type[Update] | None = None  # None: any of SOLVERS
     weighted: bool = False  # learns feature weights by correntropy
-    graph: bool = False  # keeps neighbours together
-    # of new samples, given H and rho: W (n, k)
-    coefficients: Callable[[BlockSource, Array, Array], Array] = least_squares_coefficients
+    graph: bool = False  # has a graph term
+    # W (n, k) of new samples, from X, H and rho
+    coefficients: Callable[[BlockSource, Array, Array], Array] = least_squares.least_squares_coefficients
 
     def update(self, solver: str) -> type[Update]:
         return self.own_update or SOLVERS[solver]
@@ -40,6 +39,6 @@ METHODS: Mapping[str, Method] = {
     "grnmf": Method(graph=True),
     "l2": Method(),
     "kl": Method(DivergenceUpdate, coefficients=divergence_coefficients),
-    "gdcls": Method(ConstrainedLeastSquaresUpdate),
-    "pg": Method(ProjectedGradientUpdate),
+    "gdcls": Method(least_squares.ConstrainedLeastSquaresUpdate),
+    "pg": Method(least_squares.ProjectedGradientUpdate),
 }

@@ -1,6 +1,7 @@
-"""What every method shares: the terms it reports, the graph term, and the statistics of one pass over X.
+"""What all methods share: the terms of the objective, the graph term, and the update of W and H.
 
-Notation (samples by features): X (n, d) ~ W H, coefficients W (n, k), basis H (k, d), graph A (n, n).
+Notation (samples by features): X (n, d) ~ W H, coefficients W (n, k), basis H (k, d), graph A (n, n), weights of the
+features rho (d,), weight of the graph alpha, degrees of the samples u (n,).
 """
 
 from __future__ import annotations
@@ -15,24 +16,23 @@ from scipy import sparse
 from mccgr_cli.blocks.in_memory import DENSE_BLOCK_BYTES, MemoryBlocks
 from mccgr_cli.blocks.products import Products, products_for, times
 from mccgr_cli.blocks.protocol import Array, BlockSource, Matrix, Partial, chunks, sweep
+from mccgr_cli.core.methods.losses import Loss
 from mccgr_cli.errors import DataError
 
-# Samples of the graph whose neighbours are summed together, and edges when the term is summed edge by edge.
-NODE_BLOCK = 1 << 12
-EDGE_BLOCK = 1 << 16
-MOST_RESTORED = 4  # of what the graph may take from a coefficient, alpha u w, if the lengths of columns are kept
-# By size of a number in bytes: what a sample's edges may weigh in all, so that products with W still fit.
-LARGEST_DEGREE = {4: 1e32, 8: 1e250}
+NODE_BLOCK = 1 << 12  # samples of the graph that are worked on together
+EDGE_BLOCK = 1 << 16  # edges that are worked on together
+MOST_GROWTH = 4  # limit for the growth of a coefficient, relative to alpha u, if the lengths of columns are kept
+LARGEST_DEGREE = {4: 1e32, 8: 1e250}  # by bytes of a number: limit for alpha u, so that products with W do not overflow
 
 
 @dataclass(frozen=True)
 class Terms:
-    """The objective after a step, in its parts."""
+    """The terms of the objective after a step."""
 
     data: float
     graph: float
-    sigma: float  # the bandwidth that the data term is measured with; nan where the loss has none
-    change: float  # relative fall of the objective over the step, both ends measured with this sigma
+    sigma: float  # bandwidth of the data term; NaN if the loss has none
+    change: float  # relative decrease of the objective in the step, measured with this sigma before and after
 
     @property
     def objective(self) -> float:
@@ -42,7 +42,7 @@ class Terms:
 class GraphTerm:
     """alpha tr(W'LW) = alpha/2 sum_im A_im ||w_i - w_m||^2 with the Laplacian L = diag(u) - A.
 
-    alpha, if it is not given, becomes ``strength`` times the data's own hold on W (see :meth:`weigh`).
+    If alpha is None, :meth:`weigh` sets it to ``strength`` times the weight of the data in a step for W.
     """
 
     def __init__(
@@ -55,132 +55,81 @@ class GraphTerm:
         self._cancels = np.sqrt(np.finfo(dtype).eps)
 
     def weigh(self, rho: Array, H: Array) -> None:
-        """Fix alpha, at the start: as much as a step for W weighs the data, on average over components and samples.
+        """Set alpha at the start, relative to the mean weight of the data over components and samples.
 
-        This does not change when X is scaled, or when W grows and H shrinks.
+        The result does not change when X is scaled, or when W grows and H shrinks.
         """
         if self.alpha is None:
-            joined = float(self._plain.sum()) / self._plain.shape[0]
-            hold = float(np.einsum("kj,kj,j->", H, H, rho)) / len(H)
-            self.alpha = self._strength * hold / joined if joined > 0 else 0.0
+            mean_degree = float(self._plain.sum()) / self._plain.shape[0]
+            data_weight = float(np.einsum("kj,kj,j->", H, H, rho)) / len(H)
+            self.alpha = self._strength * data_weight / mean_degree if mean_degree > 0 else 0.0
         with np.errstate(over="ignore", invalid="ignore"):
             self.adjacency = (self._plain * self.alpha).astype(self._dtype)
             self.degrees: Array = np.asarray(self.adjacency.sum(axis=1)).ravel()  # alpha u
-        if not self.degrees.max() <= LARGEST_DEGREE[self._dtype.itemsize]:  # also true of NaN
-            heaviest = self._plain.max()
-            what = f"edges of {heaviest:g} cannot be weighed by alpha {self.alpha:g} in {self._dtype}"
+        if not self.degrees.max() <= LARGEST_DEGREE[self._dtype.itemsize]:  # also true for NaN
+            what = f"edges of {self._plain.max():g} cannot be multiplied by alpha {self.alpha:g} in {self._dtype}"
             raise DataError("the graph", what, "lower --alpha or --strength, or scale the edges to 1")
-        self.rows = MemoryBlocks(self.adjacency, NODE_BLOCK)
+        self.row_blocks = MemoryBlocks(self.adjacency, NODE_BLOCK)
 
     def pull(self, W: Array) -> Array:
-        """alpha A W: where its neighbours draw each sample."""
-        return times(self.rows, W)
+        """alpha A W: the weighted sum of the neighbours' rows of W for each sample."""
+        return times(self.row_blocks, W)
 
-    def anchor(self, W: Array, growth: Array | None) -> Array:
-        """alpha (A + U) W + growth*W: what draws W in a step with 2 alpha u in its denominator; ``growth`` is (k,)."""
-        anchor = self.pull(W)
-        anchor += self.degrees[:, None] * W
+    def target(self, W: Array, growth: Array | None) -> Array:
+        """alpha (A + U) W + growth*W, the graph's part of the target of a step with 2 alpha u in its denominator."""
+        target = self.pull(W)
+        target += self.degrees[:, None] * W
         if growth is not None:
-            anchor += restored(growth, self.degrees) * W
-        return anchor
+            target += limited_growth(growth, self.degrees) * W
+        return target
 
-    def value(self, W: Array, pull: Array) -> float:
-        attracted = np.einsum("ik,ik->", W, pull, dtype=np.float64)
+    def value(self, W: Array, neighbour_sum: Array) -> float:
+        attraction = np.einsum("ik,ik->", W, neighbour_sum, dtype=np.float64)
         spread = np.einsum("ik,ik->i", W, W, dtype=np.float64) @ self.degrees
-        if spread - attracted > self._cancels * spread:
-            return float(spread - attracted)
-        return self._value_by_edges(W)
-
-    def _value_by_edges(self, W: Array) -> float:
-        """The same, without the cancellation that a smooth W brings."""
-        edges = self.adjacency.tocoo()
+        if spread - attraction > self._cancels * spread:
+            return float(spread - attraction)
+        edges = self.adjacency.tocoo()  # the difference cancels for a smooth W: sum edge by edge
         total = 0.0
-        for part in chunks(edges.nnz, EDGE_BLOCK):
-            gap = (W[edges.row[part]] - W[edges.col[part]]).astype(np.float64)
-            total += float(np.einsum("ek,ek,e->", gap, gap, edges.data[part]))
+        for some in chunks(edges.nnz, EDGE_BLOCK):
+            gap = (W[edges.row[some]] - W[edges.col[some]]).astype(np.float64)
+            total += float(np.einsum("ek,ek,e->", gap, gap, edges.data[some]))
         return total / 2
 
 
-def restored(growth: Array, degrees: Array) -> Array:
-    """``growth`` (k,) of the coefficients of samples with these alpha u, (n, k).
+def limited_growth(growth: Array, degrees: Array) -> Array:
+    """``growth`` (k,) for samples with these alpha u (n,), limited to a multiple of alpha u, (n, k).
 
-    The graph takes nothing from a sample without edges, and little where they are light. There a coefficient must not
-    get much more back: it would grow without end.
+    The graph shrinks coefficients in proportion to alpha u. A coefficient that grew much more would diverge.
     """
-    limited: Array = np.minimum(growth, MOST_RESTORED * degrees[:, None])
-    return limited
-
-
-class Loss(ABC):
-    """The data term as a function of the errors of the features, e_j = sum_i (x_ij - (WH)_ij)^2."""
-
-    @property
-    def sigma(self) -> float:
-        """The bandwidth in force; nan for a loss that has none."""
-        return float("nan")
-
-    warming_up = False  # while the weights of the features are not those that the loss is about
-    kept: ClassVar[tuple[str, ...]] = ()  # attributes that it has learnt
-
-    def adapt(self, errors: Array, step: int) -> None:  # noqa: B027 (most losses have nothing to learn)
-        """Learn the bandwidth from the errors before a step; 0 is the start."""
-
-    @abstractmethod
-    def weights(self, errors: Array) -> Array:
-        """rho (d,): the slope of the loss in each error."""
-
-    @abstractmethod
-    def value(self, errors: Array) -> float: ...
-
-    def comparable_value(self, errors: Array) -> float:
-        """The value by which runs are compared that may have ended with different bandwidths."""
-        return self.value(errors)
-
-    @abstractmethod
-    def doubtful(self, errors: Array, slack: Array) -> Array:
-        """Which errors (a mask) must be known better than to within about ``slack`` * sqrt(eps)."""
-
-
-class SquaredError(Loss):
-    """sum_j e_j: every feature weighs the same."""
-
-    def weights(self, errors: Array) -> Array:
-        return np.ones_like(errors)
-
-    def value(self, errors: Array) -> float:
-        return float(errors.sum())
-
-    def doubtful(self, errors: Array, slack: Array) -> Array:
-        only_sum_matters: Array = (slack > errors.mean()) & (slack.sum() > errors.sum())
-        return only_sum_matters
+    return np.asarray(np.minimum(growth, MOST_GROWTH * degrees[:, None]))
 
 
 @dataclass(frozen=True)
 class Problem:
-    """What is to be factorized, and the parts of the objective."""
+    """X and the terms of the objective."""
 
     source: BlockSource
     squares: Array  # (d,) sum_i x_ij^2
     loss: Loss
     graph: GraphTerm | None = None
-    holds_scale: bool = False  # whether the graph is to weigh the same throughout, however W and H share their product
-    ridge: float = 0.0  # of gdcls
+    keeps_scale: bool = False  # keep the columns of W at their lengths, so that the weight of the graph stays the same
+    ridge: float = 0.0  # lambda of gdcls
 
 
 class Update(ABC):
-    """A method at work: it holds the factors and improves them step by step."""
+    """Holds the factors W and H, and improves them step by step."""
 
-    kept: ClassVar[tuple[str, ...]] = ("W", "H")  # attributes that the next step depends on
+    kept: ClassVar[tuple[str, ...]] = ("W", "H")  # attributes saved in checkpoints, under these names
 
     def __init__(self, problem: Problem, W: Array, H: Array) -> None:
         self.source = problem.source
         self.W = np.array(W, dtype=self.source.dtype, order="C")  # (n, k)
-        # (k, d), always float64: it is small, and sums over all samples meet in it
+        # (k, d), always float64: it is small, and comes from sums over all samples
         self.H = np.array(H, dtype=np.float64, order="C")
 
     @abstractmethod
     def start(self) -> Terms:
-        """Measure the starting point."""
+        """Evaluate the starting point."""
 
     @abstractmethod
     def step(self) -> Terms:
@@ -199,17 +148,17 @@ class Update(ABC):
 
     @property
     def rho(self) -> Array:
-        """The weight of every feature, (d,)."""
+        """The weights of the features, (d,)."""
         return np.ones(self.H.shape[1])
 
     @property
     def warming_up(self) -> bool:
-        """Whether it is too early for the run to have converged."""
+        """True while it is too early to converge."""
         return False
 
     @abstractmethod
     def comparable_objective(self) -> float:
-        """What restarts are compared by."""
+        """The value for comparing restarts."""
 
 
 def fitting(state: dict[str, Any], name: str, known: Any) -> Any:
@@ -225,11 +174,10 @@ def unfit(why: str) -> DataError:
 
 
 class QuadraticUpdate(Update):
-    """Methods whose loss depends on X only through the errors of the features, e (d,).
+    """e_j = xx_j - 2 sum_k H_kj P_kj + sum_k H_kj (G H)_kj,  P = W'X (k, d), G = W'W (k, k), xx_j = sum_i x_ij^2.
 
-    One pass over X leaves P = W'X (k, d) and G = W'W (k, k), and these give, with xx_j = sum_i x_ij^2,
-        e_j = xx_j - 2 sum_k H_kj P_kj + sum_k H_kj (G H)_kj
-    so neither the errors, nor the weights, nor the step for H looks at X again.
+    For losses that depend on X only through the errors of the features e (d,). One pass over X gives P and G. The
+    errors, the weights and the step for H then need no further pass.
     """
 
     kept = (*Update.kept, "P", "G", "errors", "steps")
@@ -237,7 +185,7 @@ class QuadraticUpdate(Update):
     def __init__(self, problem: Problem, W: Array, H: Array) -> None:
         super().__init__(problem, W, H)
         self.squares, self.loss, self.graph = problem.squares, problem.loss, problem.graph
-        self.errors: Array = problem.squares  # until something is fitted
+        self.errors: Array = problem.squares  # before anything is fitted
         self.products = products_for(self.source)
         self.steps = 0
         self.P = np.zeros(self.H.shape)
@@ -266,9 +214,9 @@ class QuadraticUpdate(Update):
         return self.loss.warming_up
 
     def start(self) -> Terms:
-        self.sweep(gather, (self.W,), (self.products,))
+        self.pass_over_X(cross_products, (self.W,), (self.products,))
         self.errors = self._expanded_errors()
-        self.loss.adapt(self.errors, 0)  # which errors must be exact depends on the bandwidth, and it on them
+        self.loss.adapt(self.errors, 0)  # the bandwidth decides which errors must be exact
         if self.graph is not None:
             self.graph.weigh(self.rho, self.H)
         self._measure()
@@ -284,22 +232,18 @@ class QuadraticUpdate(Update):
 
     @property
     def objective(self) -> float:
-        """With the bandwidth in force."""
+        """The objective with the current bandwidth."""
         return self.loss.value(self.errors) + self.graph_value
 
     @abstractmethod
     def improve(self, rho: Array, before: float) -> None:
-        """Change H and W, and measure them; ``before`` is the objective so far."""
+        """Change H and W, and evaluate them; ``before`` is the objective before this step."""
 
-    def sweep(
-        self,
-        kernel: Any,
-        rows: tuple[Array | None, ...],
-        shared: tuple[Any, ...] = (),
-        into: tuple[Array, ...] = (),
+    def pass_over_X(
+        self, function: Any, rows: tuple[Array | None, ...], shared: tuple[Any, ...], into: tuple[Array, ...] = ()
     ) -> None:
-        """The pass over X: ``kernel`` sums up W_b'X_b and W_b'W_b of the new W_b; its rows go ``into`` arrays."""
-        self.P[:], self.G[:] = sweep(self.source, kernel, rows, shared, into)
+        """One pass: ``function`` returns the sums W_b'X_b and W_b'W_b of the new W_b; its rows go ``into`` arrays."""
+        self.P[:], self.G[:] = sweep(self.source, function, rows, shared, into)
 
     def _terms(self, before: float) -> Terms:
         data = self.loss.value(self.errors)
@@ -310,32 +254,29 @@ class QuadraticUpdate(Update):
 
     def _measure(self) -> None:
         self.errors = self._expanded_errors()
-        # The expansion is off by eps * xx_j or more (some 60 times that for float32 in CSR): slack leaves room.
+        # The expansion has an error of eps * xx_j or more (about 60 times that for float32 in CSR), hence the factor 8.
         slack = 8 * np.sqrt(np.finfo(self.source.dtype).eps) * self.squares
-        doubtful = np.flatnonzero(self.loss.doubtful(self.errors, slack))
-        if len(doubtful):
-            self.errors[doubtful] = self._exact_errors(doubtful)
+        columns = np.flatnonzero(self.loss.needs_exact(self.errors, slack))
+        if len(columns):
+            (exact,) = sweep(self.source, residual_squares, (self.W,), (self.H[:, columns], columns))
+            self.errors[columns] = exact
         self._measure_graph()
 
     def _measure_graph(self) -> None:
-        self.pull = None if self.graph is None else self.graph.pull(self.W)
+        self.neighbour_sum: Array | None = None
         self.graph_value = 0.0
-        if self.graph is not None and self.pull is not None:
-            self.graph_value = self.graph.value(self.W, self.pull)
+        if self.graph is not None:
+            self.neighbour_sum = self.graph.pull(self.W)
+            self.graph_value = self.graph.value(self.W, self.neighbour_sum)
 
     def _expanded_errors(self) -> Array:
         self.GH = self.G @ self.H
         crossed = np.einsum("kj,kj->j", self.H, self.GH - 2 * self.P)
-        errors: Array = np.maximum(self.squares + crossed, 0)
-        return errors
-
-    def _exact_errors(self, columns: Array) -> Array:
-        (errors,) = sweep(self.source, residual_squares, (self.W,), (self.H[:, columns], columns))
-        return errors
+        return np.asarray(np.maximum(self.squares + crossed, 0))
 
 
 class AlternatingUpdate(QuadraticUpdate):
-    """First H, then W in place, in one pass over X."""
+    """Changes H first, then W in place, in one pass over X."""
 
     def improve(self, rho: Array, before: float) -> None:
         self.improve_basis()
@@ -343,15 +284,15 @@ class AlternatingUpdate(QuadraticUpdate):
         self._measure()
 
     def improve_basis(self) -> None:
-        """H <- H * (W'X) / (W'WH), the step of Lee and Seung: the weights of the features cancel.
+        """H <- H * (W'X) / (W'WH), the step of Lee and Seung. The weights of the features cancel.
 
-        P and GH are used up: the pass that follows makes them anew.
+        This overwrites P and GH, which the next pass computes again.
         """
         self.H *= quotient(self.P, self.GH)
 
     @abstractmethod
     def improve_coefficients(self, rho: Array) -> None:
-        """Change W and leave P and G of the new W behind (see :meth:`sweep`)."""
+        """Change W, and compute P and G of the new W (see :meth:`pass_over_X`)."""
 
 
 def relative_fall(before: float, after: float) -> float:
@@ -361,13 +302,13 @@ def relative_fall(before: float, after: float) -> float:
 # Block functions: at module level and with explicit arguments, so that they can be sent to other processes.
 
 
-def gather(X_b: Matrix, W_b: Array, products: Products) -> Partial:
-    """What a pass leaves behind."""
-    return Partial((products.cross(W_b, X_b), W_b.T @ W_b))
+def cross_products(X_b: Matrix, W_b: Array, products: Products, *rows: Array) -> Partial:
+    """W_b'X_b and W_b'W_b as sums; ``rows`` become the rows of the result."""
+    return Partial((products.cross(W_b, X_b), W_b.T @ W_b), rows)
 
 
 def residual_squares(X_b: Matrix, W_b: Array, basis: Array, columns: Array) -> Partial:
-    """sum_i (x_ij - (WH)_ij)^2 for some columns j, the plain way."""
+    """sum_i (x_ij - (WH)_ij)^2 for some columns j, without the expansion."""
     total = np.zeros(len(columns))
     height = max(1, DENSE_BLOCK_BYTES // (8 * len(columns)))
     for rows in chunks(len(W_b), height):
@@ -379,9 +320,9 @@ def residual_squares(X_b: Matrix, W_b: Array, basis: Array, columns: Array) -> P
 
 
 def quotient(numerator: Array, denominator: Array) -> Array:
-    """numerator / denominator, in place in the first; 0/0 is 1, so that what has no gradient stays put.
+    """numerator / denominator, written into the numerator. 0/0 is 1, so that a value without a gradient does not move.
 
-    The quotient is kept finite: it meets a factor that is 0, or as good as 0, where the denominator is.
+    The result is finite: where the denominator is 0, so is the factor that is multiplied with it.
     """
     limits = np.finfo(numerator.dtype)
     numerator += limits.tiny

@@ -15,45 +15,42 @@ from scipy import sparse
 from mccgr_cli.blocks.protocol import Array, BlockSource, Matrix, Partial, chunks, sweep
 from mccgr_cli.core.methods.base import Terms, Update, quotient, relative_fall
 
-# Non-zeros of a sparse block whose (WH)_ij are worked out together.
-NONZERO_BLOCK = 1 << 16
-
-# Of the steps for new samples: how many, and the relative change at which they stop.
-MOST_ROUNDS = 500
-SMALLEST_CHANGE = 1e-6
+NONZERO_BLOCK = 1 << 16  # values of a sparse block that are worked on together
+MOST_ROUNDS = 500  # of the steps for new samples
+SMALLEST_CHANGE = 1e-6  # relative change at which these steps stop
 
 
 class DivergenceUpdate(Update):
     """D(X, WH) = sum_ij x_ij ln(x_ij / (WH)_ij) - x_ij + (WH)_ij.
 
-    H <- H * (W'R) / (column sums of W),  W <- W * (RH') / (row sums of H),  R = X / (WH) taken anew for each.
-    A pass over X does the step for W and, with the new W, leaves W'R behind for the next step for H.
+    H <- H * (W'R) / (column sums of W),  W <- W * (RH') / (row sums of H),  R = X / (WH), computed for each step.
+    A pass over X does the step for W, and computes W'R of the new W for the next step for H.
     """
 
-    kept = (*Update.kept, "pulled", "divergence")
+    kept = (*Update.kept, "pulled", "divergence")  # pulled: W'R
     divergence = 0.0
 
     def start(self) -> Terms:
-        self._sweep(update=False)
+        self._pass_over_X(update=False)
         return Terms(self.divergence, 0.0, float("nan"), 0.0)
 
     def step(self) -> Terms:
         before = self.divergence
         self.H *= quotient(self.pulled, self.W.sum(axis=0, dtype=np.float64)[:, None])
-        self._sweep(update=True)
+        self._pass_over_X(update=True)
         return Terms(self.divergence, 0.0, float("nan"), relative_fall(before, self.divergence))
 
     def comparable_objective(self) -> float:
         return self.divergence
 
-    def _sweep(self, update: bool) -> None:
+    def _pass_over_X(self, update: bool) -> None:
         basis = self.H.astype(self.source.dtype)
-        self.pulled, divergence = sweep(self.source, pull_rows, (self.W,), (basis, update), into=(self.W,))
+        self.pulled, divergence = sweep(self.source, divergence_step, (self.W,), (basis, update), into=(self.W,))
         self.divergence = float(divergence)
 
 
-def pull_rows(X_b: Matrix, W_b: Array, basis: Array, update: bool) -> Partial:
-    """The step for a block of W (if ``update``), then its share of W'(X / WH) and of the divergence."""
+def divergence_step(X_b: Matrix, W_b: Array, basis: Array, update: bool) -> Partial:
+    """The step for a block of W (if ``update``), then its part of W'(X / WH) and of the divergence."""
     if update:
         step = ratio(X_b, fitted(X_b, W_b, basis)) @ basis.T
         W_b = W_b * quotient(step, basis.sum(axis=1))
@@ -62,16 +59,16 @@ def pull_rows(X_b: Matrix, W_b: Array, basis: Array, update: bool) -> Partial:
 
 
 def fitted(X_b: Matrix, W_b: Array, basis: Array) -> Array:
-    """(WH)_ij, kept off zero: the whole block, or for a sparse one just where X has values."""
+    """(WH)_ij of the block, slightly above 0; for a sparse block only where X has values."""
     if sparse.issparse(X_b):
         rows = np.repeat(np.arange(X_b.shape[0]), np.diff(X_b.indptr))
         fit = np.empty(X_b.nnz, dtype=X_b.dtype)
         columns = np.ascontiguousarray(basis.T)
-        for part in chunks(X_b.nnz, NONZERO_BLOCK):
-            np.einsum("ek,ek->e", W_b[rows[part]], columns[X_b.indices[part]], out=fit[part])
+        for some in chunks(X_b.nnz, NONZERO_BLOCK):
+            np.einsum("ek,ek->e", W_b[rows[some]], columns[X_b.indices[some]], out=fit[some])
     else:
         fit = W_b @ basis
-    # floor: x / 0; its square root leaves room for the products that follow
+    # So that x / (WH) is finite; the square root of the smallest number, so that products do not overflow either.
     np.maximum(fit, np.sqrt(np.finfo(fit.dtype).tiny), out=fit)
     return fit
 
@@ -79,8 +76,7 @@ def fitted(X_b: Matrix, W_b: Array, basis: Array) -> Array:
 def ratio(X_b: Matrix, fit: Array) -> Matrix:
     if sparse.issparse(X_b):
         return sparse.csr_array((X_b.data / fit, X_b.indices, X_b.indptr), shape=X_b.shape)
-    quotients: Array = X_b / fit
-    return quotients
+    return X_b / fit
 
 
 def divergence(X_b: Matrix, fit: Array, W_b: Array, basis: Array) -> float:
@@ -88,23 +84,23 @@ def divergence(X_b: Matrix, fit: Array, W_b: Array, basis: Array) -> float:
 
     values: Any = X_b.data if sparse.issparse(X_b) else X_b
     total = float(kl_div(values, fit).sum(dtype=np.float64))
-    if total == -np.inf:  # ln(x / WH) of the smallest x there are: as good as 0, and what counts there is WH
+    if total == -np.inf:  # ln(x / WH) of the smallest possible x: count them as 0
         total = float(kl_div(np.where(values < np.finfo(fit.dtype).tiny * fit, 0, values), fit).sum(dtype=np.float64))
-    if sparse.issparse(X_b):  # where x is 0 its term is (WH)_ij alone
+    if sparse.issparse(X_b):  # a term with x = 0 is (WH)_ij
         everywhere = W_b.sum(axis=0, dtype=np.float64) @ basis.sum(axis=1, dtype=np.float64)
         total += max(0.0, float(everywhere - fit.sum(dtype=np.float64)))
-    return max(0.0, total)  # rounding may take it below
+    return max(0.0, total)  # rounding can make it negative
 
 
 def divergence_coefficients(source: BlockSource, H: Array, rho: Array) -> Array:
-    """The W that fits X ~ WH best for a basis that stays as it is; every rho is 1."""
+    """The W that minimizes D(X, WH) for a fixed basis H; ``rho`` is not used."""
     W = np.empty((source.shape[0], len(H)), dtype=source.dtype)
     sweep(source, fit_rows, shared=(H.astype(source.dtype),), into=(W,))
     return W
 
 
 def fit_rows(X_b: Matrix, basis: Array) -> Partial:
-    """The coefficients of a block for a basis that stays as it is."""
+    """The coefficients of a block for a fixed basis."""
     sums = basis.sum(axis=1)
     level = np.asarray(X_b.sum(axis=1)).reshape(-1, 1) / max(float(sums.sum()), np.finfo(basis.dtype).tiny)
     W_b = np.repeat(level, len(basis), axis=1).astype(X_b.dtype)

@@ -1,4 +1,4 @@
-"""Two further ways to the least squares fit: projected gradients (``pg``) and GD-CLS (``gdcls``).
+"""min ||X - WH||^2 by projected gradients (``pg``) and by GD-CLS (``gdcls``), and W of new samples.
 
 References
 ----------
@@ -13,34 +13,30 @@ import numpy as np
 
 from mccgr_cli.blocks.products import Products, times
 from mccgr_cli.blocks.protocol import Array, BlockSource, Matrix, Partial
-from mccgr_cli.core.methods.base import AlternatingUpdate, Problem, Terms, gather
+from mccgr_cli.core.methods.base import AlternatingUpdate, Problem, Terms, cross_products
 from mccgr_cli.errors import ParameterError
 
-# Lin's settings: how far the gradient must fall in a subproblem, the factor of the step search, the share of
-# the predicted decrease that must be reached, and the limits on both loops.
-GRADIENT_FALL = 1e-3
-STEP_FACTOR = 0.1
-SUFFICIENT = 0.01
+# pg, with Lin's settings:
+GRADIENT_FALL = 1e-3  # factor by which the gradient must fall in a subproblem
+STEP_FACTOR = 0.1  # of the search for a step length
+SUFFICIENT = 0.01  # fraction of the predicted decrease that must be reached
 MOST_STEPS = 1000
 MOST_TRIALS = 20
-ORDINARY_BITS = 16  # of the size of X, up or down, that steps of these lengths can deal with
-
-# Of gdcls: how far the basis may grow, and the share of X that W is to explain with a large ridge.
-MOST_GROWN_BITS = 30
-LEAST_EXPLAINED = 1e-6
-
-# Of the coefficients of new samples: rounds over the components, and the relative change at which they stop.
-MOST_ROUNDS = 200
-SMALLEST_CHANGE = 1e-9
+ORDINARY_BITS = 16  # values of X up to 2^16, and down to 2^-16, need no unit of their own
+# gdcls:
+MOST_GROWN_BITS = 30  # growth of the basis, as a power of 2, after which it is scaled back
+LEAST_EXPLAINED = 1e-6  # fraction of X that must be explained if the ridge is large
+# New samples:
+MOST_ROUNDS = 200  # over the components
+SMALLEST_CHANGE = 1e-9  # relative change at which rounds stop
 
 
 class ConstrainedLeastSquaresUpdate(AlternatingUpdate):
-    """H by the multiplicative step, then W <- max(0, XH' (HH' + lambda I)^-1).
+    """H <- H * (W'X) / (W'WH),  W <- max(0, XH' (HH' + lambda I)^-1).
 
-    ``ridge`` is lambda relative to the mean of the diagonal of HH', so that it has no units. The step for W
-    cuts negative coefficients off after solving, so the objective may rise now and then. It also makes W smaller, and
-    the next step for H makes up for that: a basis that has grown far is scaled back, by a power of 2, before it
-    overflows. The W that follows is larger by as much.
+    ``ridge`` is lambda relative to the mean diagonal of HH', so that it has no unit. The step for W sets negative
+    coefficients to 0 after solving, so the objective may rise. It also shrinks W, and the next step for H grows H. A
+    basis that has grown too far is scaled back by a power of 2; the next W is larger by the same factor.
     """
 
     kept = (*AlternatingUpdate.kept, "bits")
@@ -48,7 +44,7 @@ class ConstrainedLeastSquaresUpdate(AlternatingUpdate):
     def __init__(self, problem: Problem, W: Array, H: Array) -> None:
         super().__init__(problem, W, H)
         self.ridge = problem.ridge
-        self.bits = bits_of(self.H)
+        self.bits = largest_exponent(self.H)
 
     def improve(self, rho: Array, before: float) -> None:
         super().improve(rho, before)
@@ -57,37 +53,39 @@ class ConstrainedLeastSquaresUpdate(AlternatingUpdate):
 
     def improve_basis(self) -> None:
         super().improve_basis()
-        grown = bits_of(self.H) - self.bits
+        grown = largest_exponent(self.H) - self.bits
         if abs(grown) > MOST_GROWN_BITS:
             self.H *= 2.0**-grown
 
     def improve_coefficients(self, rho: Array) -> None:
         gram = self.H @ self.H.T
         level = gram.trace() / len(gram)
-        ridge = max(self.ridge, len(gram) * np.finfo(float).eps)  # else a dependent basis has no solution
+        ridge = max(
+            self.ridge, len(gram) * np.finfo(float).eps
+        )  # without it a linearly dependent basis has no solution
         gram[np.diag_indices_from(gram)] += ridge * level if level > 0 else 1.0
         solver = np.linalg.solve(gram, self.H).T  # (d, k)
         shared = (np.ascontiguousarray(solver, dtype=self.source.dtype), self.products)
-        self.sweep(regress_rows, (), shared, into=(self.W,))
+        self.pass_over_X(regress_rows, (), shared, into=(self.W,))
 
 
-def bits_of(values: Array) -> int:
-    """The power of 2 above the largest."""
+def largest_exponent(values: Array) -> int:
+    """The smallest b with 2^b above all values."""
     return int(np.frexp(values.max())[1])
 
 
 def regress_rows(X_b: Matrix, solver: Array, products: Products) -> Partial:
     new = products.narrow(X_b, solver)
     np.maximum(new, 0, out=new)
-    return gather(X_b, new, products)._replace(rows=(new,))
+    return cross_products(X_b, new, products, new)
 
 
 class ProjectedGradientUpdate(AlternatingUpdate):
-    """min ||X - WH||^2 over H >= 0, then over W >= 0, each by projected gradients to a falling tolerance.
+    """min ||X - WH||^2 over H >= 0, then over W >= 0, each by projected gradients with a decreasing tolerance.
 
-    Each subproblem lives on small matrices; X is passed over twice, for XH' and for W'X. An X of very large or very
-    small values is measured in a unit of its own, a power of 2: the gradient for W has the size of X squared, that for
-    H of X, and one tolerance for both would leave one of them where it began.
+    Each subproblem uses small matrices. An iteration passes over X twice, for XH' and for W'X. An X with very large or
+    very small values gets a unit, a power of 2: the gradient for W scales with X squared, that for H with X, so with
+    one tolerance for both one of the factors would not move.
     """
 
     kept = (*AlternatingUpdate.kept, "tolerance_H", "tolerance_W")
@@ -95,13 +93,13 @@ class ProjectedGradientUpdate(AlternatingUpdate):
 
     def __init__(self, problem: Problem, W: Array, H: Array) -> None:
         super().__init__(problem, W, H)
-        bits = bits_of(np.sqrt(problem.squares.sum() / np.prod(self.source.shape, dtype=float)))
+        bits = largest_exponent(np.sqrt(problem.squares.sum() / np.prod(self.source.shape, dtype=float)))
         self.unit = 2.0**bits if abs(bits) > ORDINARY_BITS else 1.0
 
     def start(self) -> Terms:
         terms = super().start()
         gradient_H = (self.G @ self.H - self.P) / self.unit
-        target, gram = self._seen_by_coefficients()
+        target, gram = self._target_and_gram()
         gradient_W = self.W @ gram - target
         steepness = float(np.hypot(np.linalg.norm(gradient_H), np.linalg.norm(gradient_W)))
         self.tolerance_H = self.tolerance_W = GRADIENT_FALL * steepness
@@ -115,23 +113,23 @@ class ProjectedGradientUpdate(AlternatingUpdate):
             self.tolerance_H *= STEP_FACTOR
 
     def improve_coefficients(self, rho: Array) -> None:
-        new, steps = project_to_minimum(*self._seen_by_coefficients(), self.W, self.tolerance_W)
+        new, steps = project_to_minimum(*self._target_and_gram(), self.W, self.tolerance_W)
         self.W = new.astype(self.source.dtype)
         if steps == 0:
             self.tolerance_W *= STEP_FACTOR
-        self.sweep(gather, (self.W,), (self.products,))
+        self.pass_over_X(cross_products, (self.W,), (self.products,))
 
-    def _seen_by_coefficients(self) -> tuple[Array, Array]:
-        """XH' and HH', in units."""
+    def _target_and_gram(self) -> tuple[Array, Array]:
+        """XH' and HH' in the unit of X."""
         basis = self.H / self.unit
         return times(self.source, basis.T) / self.unit, basis @ basis.T
 
 
 def project_to_minimum(target: Array, gram: Array, start: Array, tolerance: float) -> tuple[Array, int]:
-    """argmin over F >= 0 of tr(F gram F')/2 - tr(F target'), and the number of steps it took.
+    """argmin over F >= 0 of tr(F gram F')/2 - tr(F target'), and the number of steps.
 
-    The step length is carried from step to step, and searched up or down by a constant factor until the
-    objective falls enough (Lin's algorithm 4).
+    Each step starts with the length of the last one, which grows or shrinks by a constant factor until the objective
+    falls enough (Lin's algorithm 4).
     """
     F = np.asarray(start, dtype=np.float64)
     length = 1.0
@@ -158,14 +156,14 @@ def _search_step(F: Array, gradient: Array, gram: Array, length: float) -> tuple
             length *= STEP_FACTOR
         else:
             if not falls or np.array_equal(accepted, moved):
-                return accepted, length  # one too far: the last good one
+                return accepted, length  # the last step was too long, or made no difference
             accepted = moved
             length /= STEP_FACTOR
     return accepted, length
 
 
 def least_squares_coefficients(source: BlockSource, H: Array, rho: Array) -> Array:
-    """The W >= 0 that minimizes sum_j rho_j e_j for a basis that stays as it is."""
+    """The W >= 0 that minimizes sum_j rho_j e_j for a fixed basis H."""
     weighted = rho * H.astype(np.float64)
     return least_squares_rows(times(source, weighted.T), weighted @ H.T).astype(source.dtype)
 
@@ -173,11 +171,11 @@ def least_squares_coefficients(source: BlockSource, H: Array, rho: Array) -> Arr
 def least_squares_rows(target: Array, gram: Array) -> Array:
     """argmin over W >= 0 of tr(W gram W')/2 - tr(W target').
 
-    Rounds over the components, for all rows at once; rows that do not settle, as the basis is nearly dependent,
-    are solved one by one.
+    Does rounds over the components for all rows at once. Rows that do not settle, because the basis is nearly linearly
+    dependent, are solved one by one.
     """
     W = np.zeros_like(target)
-    used = np.flatnonzero(np.diag(gram) > 0)  # a component that is 0 everywhere explains nothing
+    used = np.flatnonzero(np.diag(gram) > 0)  # without components that are 0 everywhere
     for _ in range(MOST_ROUNDS):
         moved = np.zeros(len(W))
         for r in used:
@@ -190,8 +188,8 @@ def least_squares_rows(target: Array, gram: Array) -> Array:
     from scipy.optimize import nnls  # slow to import
 
     values, vectors = np.linalg.eigh(gram)
-    kept = values > np.finfo(float).eps * values[-1] * len(gram)
-    root = np.sqrt(values[kept])[:, None] * vectors[:, kept].T  # root' root = gram
+    significant = values > np.finfo(float).eps * values[-1] * len(gram)
+    root = np.sqrt(values[significant])[:, None] * vectors[:, significant].T  # root' root = gram
     for row in unsettled:
-        W[row], _ = nnls(root, vectors[:, kept].T @ target[row] / np.sqrt(values[kept]))
+        W[row], _ = nnls(root, vectors[:, significant].T @ target[row] / np.sqrt(values[significant]))
     return W

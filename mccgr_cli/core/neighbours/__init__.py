@@ -1,4 +1,7 @@
-"""The nearest other samples of every sample: exactly, or nearly so where samples are very many."""
+"""The nearest other samples of every sample: an exact search, or an approximate one for very many samples.
+
+Begin with :func:`nearest`. ``exact`` searches in memory, ``streamed`` in a source, ``approximate`` uses faiss.
+"""
 
 from __future__ import annotations
 
@@ -11,22 +14,22 @@ from scipy import sparse
 from mccgr_cli.blocks.in_memory import is_matrix
 from mccgr_cli.blocks.protocol import Array, BlockSource, Matrix
 from mccgr_cli.blocks.rows import normalize, row_sizes
-from mccgr_cli.core.neighbours.approximate import approximately, check_search, has_library
-from mccgr_cli.core.neighbours.exact import by_intersection, exactly
-from mccgr_cli.core.neighbours.streamed import ROOM, by_blocks, row_groups
+from mccgr_cli.core.neighbours.approximate import approximate_neighbours, check_search, has_library
+from mccgr_cli.core.neighbours.exact import by_intersection, exact_neighbours
+from mccgr_cli.core.neighbours.streamed import ROOM, row_groups, streamed_neighbours
 
-__all__ = ["LARGEST_EXACT", "ROOM", "Found", "Search", "check_search", "nearest", "row_groups"]
+__all__ = ["LARGEST_EXACT", "ROOM", "NeighbourPairs", "Search", "check_search", "nearest", "row_groups"]
 
-LARGEST_EXACT = 50_000  # samples up to which the search is exact unless it is told
+LARGEST_EXACT = 50_000  # samples up to which the search is exact by default
 
 
 @dataclass(frozen=True)
 class Search:
-    """How neighbours were found: exactly, or with a recall; exactly after all, where a fast search would not do."""
+    """How neighbours were searched."""
 
     exact: bool = True
-    recall: float | None = None  # of the fast search, if there was one
-    why: str = ""  # it would not do
+    recall: float | None = None  # of the approximate search, if there was one
+    why: str = ""  # why the search was exact although an approximate one was wanted
 
     def __str__(self) -> str:
         if not self.exact:
@@ -35,8 +38,8 @@ class Search:
 
 
 @dataclass(frozen=True)
-class Found:
-    """Pairs of a sample and one of its neighbours."""
+class NeighbourPairs:
+    """Pairs of a sample (row) and one of its neighbours (column)."""
 
     rows: Array
     columns: Array
@@ -44,51 +47,55 @@ class Found:
 
 
 def nearest(
-    X: Matrix | BlockSource,
-    neighbors: int,
-    metric: str,
-    search: str = "auto",
-    groups: Sequence[slice] | None = None,
-) -> Found:
-    """Every sample paired with its nearest other samples.
+    X: Matrix | BlockSource, neighbors: int, metric: str, search: str = "auto", groups: Sequence[slice] | None = None
+) -> NeighbourPairs:
+    """Find the nearest other samples of every sample.
 
-    ``metric``: euclidean, cosine, or histogram: the larger the sum of minima, the nearer. An empty sample has no
-    cosine and nothing in common with others, and so no neighbours. ``groups``: of the rows of a source, those that are
-    held at a time (:func:`row_groups`).
+    Parameters
+    ----------
+    X
+        A matrix in memory or a source of blocks.
+    neighbors
+        Number of neighbours of each sample.
+    metric
+        ``euclidean``, ``cosine``, or ``histogram`` (the larger the sum of minima, the nearer). With the last two an
+        empty sample has no neighbours.
+    search
+        ``exact``, ``approximate``, or ``auto``: approximate for many samples if faiss is installed.
+    groups
+        The rows of a source that are held in memory together (:func:`row_groups`).
     """
     check_search(search)
     fast = search == "approximate" or (search == "auto" and X.shape[0] > LARGEST_EXACT and has_library())
     if not is_matrix(X):
-        table = by_blocks(X, neighbors, metric, groups or row_groups(X, ROOM))
+        table = streamed_neighbours(X, neighbors, metric, groups or row_groups(X, ROOM))
         rows, which = np.nonzero(table >= 0)
-        return Found(rows, table[rows, which], Search(why=beyond_the_library(X, metric) if fast else ""))
+        return NeighbourPairs(rows, table[rows, which], Search(why=beyond_the_library(X, metric) if fast else ""))
     searched = np.arange(X.shape[0])
     if metric != "euclidean":
         searched = np.flatnonzero(row_sizes(X, "l2"))
         X = X[searched]
         neighbors = min(neighbors, len(searched) - 1)
-    how = Search()
     if neighbors < 1:
-        return Found(np.empty(0, dtype=int), np.empty(0, dtype=int), how)
-    if metric == "cosine":  # on unit rows both metrics order alike
+        return NeighbourPairs(np.empty(0, dtype=int), np.empty(0, dtype=int), Search())
+    if metric == "cosine":  # for unit rows both metrics give the same order
         X = normalize(X, "l2")
+    how = Search(why=beyond_the_library(X, metric) if fast else "")
     columns: Array | None = None
-    if fast:
-        how = Search(why=beyond_the_library(X, metric))
-        if not how.why:
-            columns, recall = approximately(X, neighbors)
-            how = Search(False, recall)
-            if columns is None:
-                how = Search(True, recall, f"a fast search had recall {recall:.3f} only")
+    if fast and not how.why:
+        columns, recall = approximate_neighbours(X, neighbors)
+        how = Search(False, recall)
+        if columns is None:
+            how = Search(True, recall, f"an approximate search had a recall of only {recall:.3f}")
     if columns is None:
-        columns = by_intersection(X, neighbors) if metric == "histogram" else exactly(X, neighbors)
-    return Found(np.repeat(searched, neighbors), searched[columns.ravel()], how)
+        columns = by_intersection(X, neighbors) if metric == "histogram" else exact_neighbours(X, neighbors)
+    return NeighbourPairs(np.repeat(searched, neighbors), searched[columns.ravel()], how)
 
 
 def beyond_the_library(X: Matrix | BlockSource, metric: str) -> str:
-    """Why the library for fast searches has nothing for these samples; nothing if it has."""
+    """Why faiss cannot search these samples; empty if it can."""
     if not is_matrix(X):
-        return "the fast search takes no matrix that is not in memory"
+        return "the approximate search needs a matrix in memory"
     if metric == "histogram":
-        return "the fast search knows no histogram intersection"
-    return "the fast search takes no sparse matrix" if sparse.issparse(X) else ""
+        return "the approximate search has no histogram intersection"
+    return "the approximate search takes no sparse matrix" if sparse.issparse(X) else ""
