@@ -31,7 +31,7 @@ from threadpoolctl import threadpool_limits
 from mccgr_cli.blocks.protocol import Array
 from mccgr_cli.images import sift
 from mccgr_cli.images.decode import decode
-from mccgr_cli.images.find import find
+from mccgr_cli.images.find import images_in_folder
 from mccgr_cli.system.processes import usable_cores
 
 STEP = 10
@@ -143,7 +143,7 @@ def main() -> None:
     if given.whole:
         whole(given.folder, given.words)
         return
-    found = find(given.folder, labelled=False).images
+    found = images_in_folder(given.folder, labelled=False).images
     chosen = found[:: max(1, len(found) // given.images)][: given.images]
     images = [decode(image.path, 500, 10**8).grey for image in chosen]
     print(f"{len(images)} images, OpenCV {cv2.__version__}, numpy {np.__version__}, one thread each")

@@ -21,10 +21,10 @@ from mccgr_cli.core.graph import build_graph
 from mccgr_cli.core.kmeans import kmeans
 from mccgr_cli.core.metrics import evaluate
 from mccgr_cli.images.extract import count_words, learn_codebooks
-from mccgr_cli.images.find import ImageFile, find
+from mccgr_cli.images.find import ImageFile, images_in_folder
 from mccgr_cli.images.settings import Description, Learning
 from mccgr_cli.settings import GraphSettings, Settings, by_preset
-from mccgr_cli.system.processes import Workers, usable_cores
+from mccgr_cli.system.processes import LocalPool, usable_cores
 from mccgr_cli.workflow import stages
 
 PAPER = Description(min_contrast=0.0)
@@ -71,7 +71,7 @@ def every_category(images: str, each: int) -> list[ImageFile]:
     """The first images of each category."""
     taken: dict[str | None, int] = {}
     chosen = []
-    for image in find(images).images:
+    for image in images_in_folder(images).images:
         taken[image.label] = taken.get(image.label, 0) + 1
         if taken[image.label] <= each:
             chosen.append(image)
@@ -91,7 +91,7 @@ def main() -> None:
     heads = [f"{name} {normalization}" for name in ("k-means", "mccgr") for normalization in ("none", "sqrt")]
     print(f"{len(images)} images, {given.words} words; NMI, for K = {' and '.join(map(str, CLUSTERS))}")
     print(f"{'':22}{'half':>7}{'top word':>9}" + "".join(f"{head:>14}" for head in heads) + f"{'mean':>7}{'s':>6}")
-    with Workers(usable_cores()) as workers:
+    with LocalPool(usable_cores()) as workers:
         for name in names:
             began = time.perf_counter()
             books = learn_codebooks(images, CHOICES[name], Learning(words=(given.words,)), workers, MAX_PIXELS)

@@ -21,7 +21,7 @@ from threadpoolctl import threadpool_limits
 from mccgr_cli.blocks.in_memory import MemoryBlocks
 from mccgr_cli.blocks.protocol import Array, Matrix
 from mccgr_cli.blocks.rows import normalize
-from mccgr_cli.core.graph import build_graph, explained, parts
+from mccgr_cli.core.graph import build_graph, explained_variance, spectral_clusters
 from mccgr_cli.core.kmeans import kmeans
 from mccgr_cli.core.metrics import evaluate
 from mccgr_cli.files.readers import load
@@ -37,7 +37,7 @@ Weighting: TypeAlias = Callable[[Matrix, Any, Settings, Array], Array]  # from X
 def by_parts(X: Matrix, A: Any, settings: Settings, labels: Array, sizes: tuple[int, ...] = (1,)) -> Array:
     """The share of each feature that parts of the graph explain; the mean over k times ``sizes`` parts."""
     source = MemoryBlocks(X)
-    shares = [explained(source, parts(A, size * settings.k, settings.seed)) for size in sizes]
+    shares = [explained_variance(source, spectral_clusters(A, size * settings.k, settings.seed)) for size in sizes]
     return np.asarray(np.mean(shares, axis=0))
 
 
@@ -51,7 +51,7 @@ def by_smoothness(X: Matrix, A: Any, settings: Settings, labels: Array) -> Array
 
 
 def by_classes(X: Matrix, A: Any, settings: Settings, labels: Array) -> Array:
-    return explained(MemoryBlocks(X), np.unique(labels, return_inverse=True)[1])
+    return explained_variance(MemoryBlocks(X), np.unique(labels, return_inverse=True)[1])
 
 
 # Each way has rounds: how to get shares s, and c in the weights s / (s + c mean(s)).

@@ -28,7 +28,7 @@ from benchmarks.timing import line, table
 from mccgr_cli.blocks.protocol import Array
 from mccgr_cli.core.neighbours import nearest
 from mccgr_cli.core.neighbours.distances import half_squares
-from mccgr_cli.core.neighbours.exact import nearest_of
+from mccgr_cli.core.neighbours.exact import neighbours_of
 
 NEIGHBORS = 5
 QUERIES = 1000  # samples for the recall
@@ -50,7 +50,7 @@ def noise(n: int, d: int) -> Array:
 
 def descriptors(images: str, n: int) -> Array:
     """SIFT descriptors at random points of random images."""
-    from mccgr_cli.images.decode import Unusable, decode
+    from mccgr_cli.images.decode import UnusableImage, decode
     from mccgr_cli.images.settings import Description
     from mccgr_cli.images.sift import dense
 
@@ -61,7 +61,7 @@ def descriptors(images: str, n: int) -> Array:
     for number in rng.permutation(len(paths)):
         try:
             grey = decode(paths[number], described.max_size, 10**8).grey
-        except Unusable:
+        except UnusableImage:
             continue
         rows = np.concatenate(list(dense(grey, described.step, described.radii, described.min_contrast)))
         found.append(rows[rng.permutation(len(rows))[: max(PER_IMAGE, -(-n // len(paths)))]])
@@ -72,9 +72,9 @@ def descriptors(images: str, n: int) -> Array:
 
 def principal(X: Array, axes: int) -> Array:
     """Unit vectors on principal axes, as the graph uses by default."""
-    from mccgr_cli.core.graph import on_axes
+    from mccgr_cli.core.graph import principal_coordinates
 
-    return on_axes(X, axes, None)
+    return principal_coordinates(X, axes, None)
 
 
 # Searches
@@ -149,7 +149,7 @@ def recall(X: Array, found: Array) -> float:
     """The fraction of the nearest neighbours of some samples that was found."""
     asked = np.sort(np.random.default_rng(1).choice(len(X), min(QUERIES, len(X)), replace=False))
     neighbors = found.shape[1]
-    farthest = half_squares(X[asked], X, nearest_of(X, asked, neighbors)[:, -1:])
+    farthest = half_squares(X[asked], X, neighbours_of(X, asked, neighbors)[:, -1:])
     return float((half_squares(X[asked], X, found[asked]) <= farthest * (1 + 1e-9)).mean())
 
 

@@ -26,7 +26,7 @@ from mccgr_cli.core.kmeans import kmeans
 from mccgr_cli.core.metrics import evaluate
 from mccgr_cli.files.readers import load
 from mccgr_cli.settings import GraphSettings, RowSettings, Settings
-from mccgr_cli.system.processes import Workers
+from mccgr_cli.system.processes import LocalPool
 from mccgr_cli.workflow import ranking, stages
 
 TEXTURES = Path(__file__).parent.parent / "sample_data" / "textures.h5"
@@ -74,10 +74,10 @@ def without_clusters(seed: int) -> dict[str, tuple[Array, int]]:
 def rank(X: Matrix, most: int, jobs: int) -> ranking.Ranking:
     plan = ranking.Plan(tuple(range(2, most + 1)), 20, 0.8, 0, Settings(k=1), GraphSettings())
     X = normalize(ranking.draw_samples(X, 3000, 0).astype(np.float64), RowSettings.normalize)
-    tasks = plan.pieces()
-    with Workers(jobs) as workers:
-        results = list(workers.map(ranking.perform, tasks, (X, plan), None))
-    return ranking.conclude(tasks, results, X, plan)
+    tasks = plan.tasks()
+    with LocalPool(jobs) as workers:
+        results = list(workers.map(ranking.run_task, tasks, (X, plan), None))
+    return ranking.combine(tasks, results, X, plan)
 
 
 def attainable(X: Matrix, labels: Array, k: int) -> float:

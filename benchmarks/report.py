@@ -26,7 +26,7 @@ from playwright.sync_api import sync_playwright
 
 from benchmarks.timing import machine, table
 from mccgr_cli.files.container import Contents, encode
-from mccgr_cli.images.find import find
+from mccgr_cli.images.find import images_in_folder
 from mccgr_cli.system.processes import usable_cores
 
 FLAGS = ("--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update")
@@ -83,7 +83,7 @@ def main() -> None:
 
 def artificial_clusters(folder: Path, copies: int) -> Contents:
     """Artificial clusters of the images in a folder."""
-    images = find(str(folder)).images * copies
+    images = images_in_folder(str(folder)).images * copies
     names, labels = np.unique([str(image.label) for image in images], return_inverse=True)
     rng, k = np.random.default_rng(0), len(names)
     W = rng.gamma(2.0, np.eye(k)[labels] + 0.2)

@@ -28,7 +28,7 @@ from benchmarks.timing import in_turn, machine, seconds, table, threads
 from mccgr_cli.blocks.from_file import FileBlocks
 from mccgr_cli.blocks.in_memory import MemoryBlocks
 from mccgr_cli.blocks.products import moments
-from mccgr_cli.blocks.protocol import Array, BlockSource, Matrix, Partial, sweep
+from mccgr_cli.blocks.protocol import Array, BlockSource, Matrix, Partial, sum_over_blocks
 from mccgr_cli.blocks.protocol import Size as MatrixSize
 from mccgr_cli.blocks.threads import threads_for_blocks
 from mccgr_cli.core.methods.base import GraphTerm
@@ -36,10 +36,10 @@ from mccgr_cli.core.neighbours import nearest
 from mccgr_cli.core.solver import make_update
 from mccgr_cli.distributed import blocks as distributed
 from mccgr_cli.distributed.blocks import ClusterBlocks
-from mccgr_cli.distributed.connection import Cluster, joined
+from mccgr_cli.distributed.connection import Cluster, connect
 from mccgr_cli.files.readers import load
 from mccgr_cli.settings import GraphSettings, Settings, by_preset
-from mccgr_cli.system.memory import in_words
+from mccgr_cli.system.memory import format_bytes
 from mccgr_cli.workflow.placement import Room
 
 K, NEIGHBORS, BYTES = 10, 5, 8
@@ -133,7 +133,7 @@ def rates(source: Any, path: Path, size: Size, cluster: Cluster, graph: Any) -> 
         gathering = statistics.median(seconds(lambda: term.value(W, term.pull(W))) for _ in range(STEPS))
         far = ClusterBlocks(source, cluster)
         rows = (W, W.copy(), np.ones(size.samples))
-        sending = statistics.median(seconds(lambda: sweep(far, echo, rows, into=(W,))) for _ in range(STEPS))
+        sending = statistics.median(seconds(lambda: sum_over_blocks(far, echo, rows, into=(W,))) for _ in range(STEPS))
     read_by_rows(path)
     reading = min(seconds(lambda: read_by_rows(path)) for _ in range(3))
     places = mixture(SEARCHED, GraphSettings().axes_for(size.k))
@@ -150,12 +150,12 @@ def rates(source: Any, path: Path, size: Size, cluster: Cluster, graph: Any) -> 
 @contextmanager
 def over_the_network() -> Iterator[None]:
     """Treat workers on this machine as if they were on another."""
-    near = distributed.Part._is_near
-    distributed.Part._is_near = lambda self: False  # type: ignore[method-assign]
+    near = distributed.HeldPart._is_near
+    distributed.HeldPart._is_near = lambda self: False  # type: ignore[method-assign]
     try:
         yield
     finally:
-        distributed.Part._is_near = near  # type: ignore[method-assign]
+        distributed.HeldPart._is_near = near  # type: ignore[method-assign]
 
 
 def measure(path: Path, size: Size, found: Rates | None) -> tuple[dict[str, float], Rates]:
@@ -165,7 +165,7 @@ def measure(path: Path, size: Size, found: Rates | None) -> tuple[dict[str, floa
     sources: dict[str, BlockSource] = {"memory": MemoryBlocks(source.load()), "file": FileBlocks(source)}
     with ExitStack() as stack:
         for number in (1, 2):
-            cluster = stack.enter_context(joined(f"local:{number}"))
+            cluster = stack.enter_context(connect(f"local:{number}"))
             plural = "" if number == 1 else "s"
             sources[f"{number} worker{plural}, shared memory"] = ClusterBlocks(source, cluster)
             with over_the_network():
@@ -215,9 +215,9 @@ def predictions(here: Rates) -> str:
         from_disk = max(work + reading / NODE_CORES, reading)
         cells = (work, sent, graph, work + sent + graph, from_disk + sent + graph)
         hours = far.searching * (samples / SEARCHED) ** 1.5 / NODE_CORES / 3600
-        memory = in_words(room.needed(MatrixSize(size.samples, size.features, BYTES)))
+        memory = format_bytes(room.needed(MatrixSize(size.samples, size.features, BYTES)))
         times = (f"{cell:.2g} s" for cell in cells)
-        rows.append([f"{samples:.0e}", in_words(size.matrix_bytes), nodes, *times, f"{hours:.2g} h", memory])
+        rows.append([f"{samples:.0e}", format_bytes(size.matrix_bytes), nodes, *times, f"{hours:.2g} h", memory])
     columns = ("products", "sending W", "graph", "iteration", "iteration, X on disk", "neighbour search", "memory")
     return table(("samples", "X", "nodes", *columns), rows)
 

@@ -21,7 +21,7 @@ from mccgr_cli.blocks.products import moments
 from mccgr_cli.blocks.protocol import Array, Matrix
 from mccgr_cli.catalog import SILENCED
 from mccgr_cli.core import kmeans as clustering
-from mccgr_cli.core.solver import Step, shortfall, squared_errors, transform
+from mccgr_cli.core.solver import Step, squared_errors, transform, why_not_converged
 from mccgr_cli.errors import ArgumentError
 from mccgr_cli.settings import PRESETS, ClusterSettings, GraphSettings, RowSettings, Settings, checked, settings_of
 from mccgr_cli.workflow import stages
@@ -248,7 +248,7 @@ class MCCGR(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
         )
         self.reconstruction_err_ = float(np.sqrt(squared_errors(blocks_of(rows), factors.W, factors.H).sum()))
         if factors.rho.max() < SILENCED:
-            missing = in_python(shortfall(factors, settings) or "", PARAMETERS)
+            missing = in_python(why_not_converged(factors, settings) or "", PARAMETERS)
             warnings.warn(f"MCCGR: {missing}", ConvergenceWarning, stacklevel=2)
         return self
 

@@ -247,22 +247,20 @@ def test_interrupted_runs_end_with_130_and_leave_nothing(mccgr, X_file, tmp_path
 
 
 def test_running_out_of_memory_is_said_in_one_line(refused, X_file, monkeypatch):
-    from mccgr_cli.workflow import stages
 
     def exhaust(*_):
         raise MemoryError
 
-    monkeypatch.setattr(stages, "solve", exhaust)
+    monkeypatch.setattr(factorization, "solve", exhaust)
     assert "out of memory" in refused(*factorize(X_file), "-q")
 
 
 def test_a_bug_keeps_its_traceback(mccgr, X_file, monkeypatch):
-    from mccgr_cli.workflow import stages
 
     def bug(*_):
         raise ZeroDivisionError
 
-    monkeypatch.setattr(stages, "solve", bug)
+    monkeypatch.setattr(factorization, "solve", bug)
     with pytest.raises(ZeroDivisionError):
         mccgr(*factorize(X_file), "-q")
 
@@ -478,7 +476,7 @@ def start(course):
     while True:
         pass
 
-solver.Course.start = start
+solver.SolverRun.start = start
 __main__.run()
 """
     command = [sys.executable, "-c", program, "factorize", X_file, "--k", "2", "-q", "-o", tmp_path / "F.h5"]
@@ -499,5 +497,5 @@ def test_a_device_is_not_read(refused):
 def test_a_ranking_of_which_no_run_succeeds_is_none(refused, X_file, monkeypatch):
     ranking = ("rank", X_file, "--k", "2-3", "--runs", 2, "--jobs", 0, "-q")
     assert "--solver: kl" in refused(*ranking, "--method", "kl", "--solver", "coordinate", status=2)
-    monkeypatch.setattr("mccgr_cli.core.neighbours.approximate.has_library", lambda: False)
+    monkeypatch.setattr("mccgr_cli.core.neighbours.approximate.has_faiss", lambda: False)
     assert "needs faiss" in refused(*ranking, "--method", "grnmf", "--search", "approximate", status=2)

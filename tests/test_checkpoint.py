@@ -114,15 +114,15 @@ def interrupt_at(monkeypatch):
     """Let a signal come in the middle of an iteration."""
 
     def arrange(iteration, number=signal.SIGINT):
-        step = solver.Course.step
+        step = solver.SolverRun.step
 
         def disturbed(course):
             if len(course.steps) == iteration:
                 signal.raise_signal(number)
             step(course)
 
-        monkeypatch.setattr(solver.Course, "step", disturbed)
-        return lambda: monkeypatch.setattr(solver.Course, "step", step)
+        monkeypatch.setattr(solver.SolverRun, "step", disturbed)
+        return lambda: monkeypatch.setattr(solver.SolverRun, "step", step)
 
     return arrange
 
@@ -273,9 +273,9 @@ def test_a_checkpoint_is_no_output_and_no_input(mccgr, refused, X_file, interrup
 
 
 def test_two_runs_do_not_share_a_checkpoint(X_file, refused, interrupted, tmp_path):
-    from mccgr_cli.files.atomic_write import Claim
+    from mccgr_cli.files.atomic_write import OutputLock
 
-    claim = Claim(interrupted, overwrite=True)
+    claim = OutputLock(interrupted, overwrite=True)
     assert "another run is writing it" in refused("factorize", "--resume", interrupted)
     claim.release()
 
@@ -401,13 +401,13 @@ def test_a_result_that_cannot_be_written_is_not_lost(mccgr, X_file, tmp_path, mo
 
 
 def test_a_signal_after_the_last_iteration_leaves_all_of_them(mccgr, X_file, tmp_path, monkeypatch):
-    factors = solver.Course.factors
+    factors = solver.SolverRun.factors
 
     def disturbed(course):
         signal.raise_signal(signal.SIGINT)
         return factors(course)
 
-    monkeypatch.setattr(solver.Course, "factors", disturbed)
+    monkeypatch.setattr(solver.SolverRun, "factors", disturbed)
     ended = mccgr("factorize", X_file, *OPTIONS, "-o", tmp_path / "F.h5", "--checkpoint", tmp_path / "C.h5")
     assert ended.status == 130
     assert "continue after iteration 30 with" in ended.stderr
@@ -428,14 +428,14 @@ def test_the_state_is_kept_as_often_as_asked_for(mccgr, X_file, tmp_path, monkey
 def test_a_failure_says_how_to_go_on(mccgr, X_file, tmp_path, monkeypatch):
     from mccgr_cli.errors import MccgrError
 
-    step = solver.Course.step
+    step = solver.SolverRun.step
 
     def fails(course):
         if len(course.steps) == 9:
             raise MccgrError("tcp://node", "the scheduler has gone", "start it again")
         step(course)
 
-    monkeypatch.setattr(solver.Course, "step", fails)
+    monkeypatch.setattr(solver.SolverRun, "step", fails)
     command = ("factorize", X_file, *OPTIONS, "-o", tmp_path / "F.h5", "--checkpoint", tmp_path / "C.h5")
     failed = mccgr(*command, "--checkpoint-every", 0)
     assert failed.status == 1
@@ -544,7 +544,7 @@ def test_a_signal_that_is_sent_twice_counts_once_and_one_that_comes_later_ends_a
     went_on = []
 
     def disturbed():
-        with interrupts.noted_interrupts() as noted:
+        with interrupts.recorded_interrupts() as noted:
             signal.raise_signal(signal.SIGINT)
             signal.raise_signal(signal.SIGINT)
             went_on.append(noted.number)

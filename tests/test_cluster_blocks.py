@@ -20,11 +20,11 @@ from test_outofcore import factors_of, stored, write_dense, write_sparse
 
 from mccgr_cli.blocks.in_memory import MemoryBlocks
 from mccgr_cli.blocks.products import block_times, moments, times, transposed_times
-from mccgr_cli.blocks.protocol import Partial, sweep
+from mccgr_cli.blocks.protocol import Partial, sum_over_blocks
 from mccgr_cli.core.solver import solve
 from mccgr_cli.distributed import blocks
 from mccgr_cli.distributed.blocks import ClusterBlocks, HeldRows
-from mccgr_cli.distributed.connection import joined
+from mccgr_cli.distributed.connection import connect
 from mccgr_cli.distributed.shared_arrays import ArrayExchange, SharedArray, open_shared
 from mccgr_cli.errors import DataError, MccgrError
 from mccgr_cli.files.lazy_matrix import StoredMatrix
@@ -42,8 +42,8 @@ def small_blocks(monkeypatch):
 
 @pytest.fixture(scope="module")
 def cluster():
-    with joined("local:2") as cluster:
-        cluster.await_workers()
+    with connect("local:2") as cluster:
+        cluster.wait_for_workers()
         yield cluster
     assert not offspring(os.getpid())
 
@@ -97,8 +97,8 @@ def test_parts_are_even_and_shared_by_all_workers(cluster, tmp_path):
 def test_a_pass_is_one_call_to_each_part(cluster, tmp_path, monkeypatch):
     source = ClusterBlocks(stored(write_dense(tmp_path / "X.h5", samples())), cluster)
     calls = []
-    call = blocks.Part.call
-    monkeypatch.setattr(blocks.Part, "call", lambda part, *given: calls.append(part) or call(part, *given))
+    call = blocks.HeldPart.call
+    monkeypatch.setattr(blocks.HeldPart, "call", lambda part, *given: calls.append(part) or call(part, *given))
 
     def calls_of(iterations):
         calls.clear()
@@ -119,9 +119,9 @@ def refuse(X_b):
 def test_faults_are_those_of_the_function(cluster, tmp_path):
     source = ClusterBlocks(stored(write_dense(tmp_path / "X.h5", samples())), cluster)
     with pytest.raises(RuntimeError, match=r"(?s)in fail.*ZeroDivisionError: as it must"):
-        sweep(source, fail)
+        sum_over_blocks(source, fail)
     with pytest.raises(DataError, match=r"^X: is not to be liked; take another$"):
-        sweep(source, refuse)
+        sum_over_blocks(source, refuse)
     assert moments(source).mean == pytest.approx(samples().mean())
 
 
@@ -140,14 +140,14 @@ def own_process(X_b):
 
 def processes(source):
     found = np.empty(source.shape[0], dtype=int)
-    sweep(source, own_process, into=(found,))
+    sum_over_blocks(source, own_process, into=(found,))
     return set(found.tolist())
 
 
 @pytest.mark.parametrize("near", [True, False])
 def test_workers_of_this_machine_share_its_memory_and_others_do_not(cluster, tmp_path, near, monkeypatch):
     if not near:
-        monkeypatch.setattr(blocks.Part, "_is_near", lambda part: False)
+        monkeypatch.setattr(blocks.HeldPart, "_is_near", lambda part: False)
     X = samples()
     source = ClusterBlocks(stored(write_dense(tmp_path / "X.h5", X)), cluster)
     assert all((part._exchange is not None) == near for part in source._parts)
@@ -216,19 +216,19 @@ def once(X_b, W_b, mark):
 @pytest.mark.parametrize("near", [True, False])
 def test_a_worker_killed_in_the_middle_of_its_work_changes_nothing(cluster, tmp_path, near, monkeypatch):
     if not near:
-        monkeypatch.setattr(blocks.Part, "_is_near", lambda part: False)
+        monkeypatch.setattr(blocks.HeldPart, "_is_near", lambda part: False)
     source = ClusterBlocks(stored(write_dense(tmp_path / "X.h5", samples())), cluster)
     W = np.random.default_rng(0).random((3000, 3))
     (tmp_path / "spared").touch()
     found = []
     for mark in ("spared", "killed"):
         new = np.zeros_like(W)
-        found.append((sweep(source, once, (W,), (str(tmp_path / mark),), into=(new,)), new))
+        found.append((sum_over_blocks(source, once, (W,), (str(tmp_path / mark),), into=(new,)), new))
     assert (tmp_path / "killed").exists()
     np.testing.assert_array_equal(found[0][1], W + 1)
     np.testing.assert_array_equal(found[1][1], W + 1)
     np.testing.assert_array_equal(found[0][0], found[1][0])
-    cluster.await_workers()
+    cluster.wait_for_workers()
 
 
 class Unreadable:
@@ -240,7 +240,7 @@ def test_what_a_worker_cannot_read_is_told(cluster, tmp_path):
     """Dask's own calls of actors would wait for ever."""
     source = ClusterBlocks(stored(write_dense(tmp_path / "X.h5", samples())), cluster)
     with pytest.raises(AttributeError, match="no_such_thing"):
-        sweep(source, block_times, shared=(Unreadable(),))
+        sum_over_blocks(source, block_times, shared=(Unreadable(),))
 
 
 def spoil():
@@ -281,7 +281,7 @@ def test_killed_workers_change_nothing(cluster, tmp_path, make):
     disturbed = solve(source, settings, graph, on_step=kill)
     np.testing.assert_array_equal(disturbed.W, undisturbed.W)
     np.testing.assert_array_equal(disturbed.H, undisturbed.H)
-    cluster.await_workers()
+    cluster.wait_for_workers()
 
 
 def die(X_b):
@@ -293,8 +293,8 @@ def test_work_that_kills_every_worker_ends(cluster, tmp_path, monkeypatch):
     monkeypatch.setattr(blocks, "MOST_LOSSES", 2)
     source = ClusterBlocks(stored(write_dense(tmp_path / "X.h5", samples())), cluster)
     with pytest.raises(MccgrError, match=r"^local:2: 3 workers in a row were lost with the same rows; .* their logs$"):
-        sweep(source, die)
-    cluster.await_workers()
+        sum_over_blocks(source, die)
+    cluster.wait_for_workers()
 
 
 def full(dask_worker=None):
@@ -307,7 +307,7 @@ def nearly_full(dask_worker=None):
 
 def test_rows_are_held_only_as_long_as_there_is_room(cluster, tmp_path, monkeypatch):
     """Of 576 kB in four parts each worker can take one, and leaves the other in the file."""
-    workers = cluster.await_workers()
+    workers = cluster.wait_for_workers()
     assert all(1e7 < bytes_ < 1e12 for bytes_ in blocks.free_memory(cluster, workers).values())
     assert set(blocks.free_memory(cluster, workers)) == set(workers)
     path = write_dense(tmp_path / "X.h5", samples())
@@ -354,8 +354,8 @@ def matrix(tmp_path):
 def test_any_number_of_workers_gives_the_factors_of_memory(mccgr, matrix, workers, monkeypatch):
     found, before = [], set(offspring(os.getpid()))
     asked = []
-    ask = blocks.Part._ask
-    monkeypatch.setattr(blocks.Part, "_ask", lambda part, *given: asked.append(part.worker) or ask(part, *given))
+    ask = blocks.HeldPart._ask
+    monkeypatch.setattr(blocks.HeldPart, "_ask", lambda part, *given: asked.append(part.worker) or ask(part, *given))
     for way in ([], ["--scheduler", f"local:{workers}"]):
         path = matrix.with_name(f"{len(way)}.h5")
         outcome = mccgr("factorize", matrix, "--k", 3, "--iterations", 15, "--tolerance", 0, "-o", path, *way)
@@ -371,7 +371,7 @@ def test_any_number_of_workers_gives_the_factors_of_memory(mccgr, matrix, worker
 @pytest.mark.slow
 @pytest.mark.parametrize("option", ["--axes=0", "--method=kl", "--method=pg", "--solver=coordinate", "--transpose"])
 def test_every_part_of_a_run_works_on_a_cluster(cluster, mccgr, tmp_path, option):
-    cluster.await_workers()
+    cluster.wait_for_workers()
     path = write_dense(tmp_path / "X.h5", samples())
     found = []
     for way in ([], ["--scheduler", cluster.client.scheduler.address]):

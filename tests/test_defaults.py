@@ -10,7 +10,7 @@ from scipy import sparse
 
 from mccgr_cli.blocks.in_memory import MemoryBlocks
 from mccgr_cli.blocks.rows import normalize
-from mccgr_cli.core.graph import explained
+from mccgr_cli.core.graph import explained_variance
 from mccgr_cli.core.kmeans import kmeans
 from mccgr_cli.core.methods.losses import FAIR_STEPS, Correntropy, scale_that_keeps
 from mccgr_cli.core.metrics import evaluate
@@ -140,7 +140,7 @@ def test_the_explained_share_of_a_feature_is_its_adjusted_r2(make):
     X[:, 0] = 2.0  # no variance to explain
     noisy = np.hstack([X, np.random.default_rng(0).random((90, 20))])
     part = np.unique(labels, return_inverse=True)[1]
-    shares = explained(MemoryBlocks(make(noisy), block_rows=7), part)
+    shares = explained_variance(MemoryBlocks(make(noisy), block_rows=7), part)
     within = sum(noisy[part == c].var(axis=0) * (part == c).sum() for c in range(3))
     r2 = 1 - within[1:] / (90 * noisy[:, 1:].var(axis=0))
     np.testing.assert_allclose(shares[1:], np.maximum(1 - (1 - r2) * 89 / 87, 0), atol=1e-9)

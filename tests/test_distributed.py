@@ -30,24 +30,24 @@ pytest.importorskip("distributed")
 
 import dask  # noqa: E402
 
-from mccgr_cli.distributed.connection import Cluster, joined  # noqa: E402
-from mccgr_cli.distributed.processes import ClusterWorkers  # noqa: E402
+from mccgr_cli.distributed.connection import Cluster, connect  # noqa: E402
+from mccgr_cli.distributed.processes import ClusterPool  # noqa: E402
 
 PROMPT = 10  # seconds within which a fault must be told
 
 
 @pytest.fixture(scope="module")
 def cluster():
-    with joined("local:2") as cluster:
-        cluster.await_workers()
+    with connect("local:2") as cluster:
+        cluster.wait_for_workers()
         yield cluster
     assert not offspring(os.getpid())
 
 
 @pytest.fixture
 def workers(cluster):
-    cluster.await_workers()
-    return ClusterWorkers(cluster)
+    cluster.wait_for_workers()
+    return ClusterPool(cluster)
 
 
 def offspring(pid):
@@ -83,7 +83,7 @@ def test_results_come_in_order(workers):
 
 
 def test_results_can_come_as_they_are_done(workers, tmp_path):
-    found = list(workers.as_done(first_last, range(6), (tmp_path,), None))
+    found = list(workers.as_completed(first_last, range(6), (tmp_path,), None))
     assert (0, 0) in found[4:]  # it ends together with the last of the others
     assert sorted(found) == [(i, i) for i in range(6)]
 
@@ -154,7 +154,7 @@ def test_an_item_is_tried_again_before_it_is_lost(workers, tmp_path):
 def test_nothing_is_lost_when_all_workers_are_killed_with_what_was_sent_to_them(workers):
     pids = set(workers.map(own_process, range(20), (), None))
     found = []
-    for number, result in workers.as_done(dozing, range(12), (bytes(100),), "lost"):
+    for number, result in workers.as_completed(dozing, range(12), (bytes(100),), "lost"):
         found.append((number, result))
         while pids:
             os.kill(pids.pop(), signal.SIGKILL)
@@ -302,23 +302,23 @@ def a_worker(address):
 def test_a_worker_that_dies_again_and_again_is_begun_anew(monkeypatch):
     """LocalCluster gives up those that are away when it looks, some time after they were lost."""
     monkeypatch.setattr(connection, "WORKER_SECONDS", 30)
-    with dask.config.set({"distributed.deploy.lost-worker-timeout": "50ms"}), joined("local:1") as cluster:
+    with dask.config.set({"distributed.deploy.lost-worker-timeout": "50ms"}), connect("local:1") as cluster:
         for _ in range(2):
-            before = cluster.await_workers()
+            before = cluster.wait_for_workers()
             cluster.client.run(os.kill, cluster.client.run(os.getpid)[before[0]], signal.SIGKILL, on_error="return")
             deadline = time.monotonic() + PROMPT
             while before[0] in cluster.workers() and time.monotonic() < deadline:
                 time.sleep(0.05)
-            assert cluster.await_workers() != before
+            assert cluster.wait_for_workers() != before
 
 
 def test_some_workers_are_better_than_none(cluster, monkeypatch):
     monkeypatch.setattr(connection, "WORKER_SECONDS", 0.3)
     notes = []
-    two = cluster.await_workers()
+    two = cluster.wait_for_workers()
     three = Cluster("local:3", cluster.client, notes.append)
     for _ in range(2):  # and are not waited for again
-        assert three.await_workers() == two
+        assert three.wait_for_workers() == two
     assert notes == ["local:3: 2 workers connected within 0 seconds; continuing with them"]
 
 
@@ -329,9 +329,9 @@ def test_workers_are_waited_for(scheduler, monkeypatch):
     _, address = scheduler
     with (
         pytest.raises(MccgrError, match=r"no workers connected within .* start some with 'dask worker tcp://"),
-        joined(address, notes.append) as cluster,
+        connect(address, notes.append) as cluster,
     ):
-        cluster.await_workers()
+        cluster.wait_for_workers()
     assert notes == [f"waiting for workers at {address}"]
 
 
@@ -423,7 +423,7 @@ def test_an_experiment_has_the_same_table_and_says_nothing_else(mccgr, classes, 
 def test_an_experiment_goes_on_with_or_without_a_cluster(mccgr, classes, tmp_path, monkeypatch):
     arguments = ("experiment", classes, "--methods", "l2", "--k", 2, "--runs", 3, "-o", tmp_path / "r.h5")
     with monkeypatch.context() as patch:
-        patch.setattr("mccgr_cli.workflow.experiment.columns", interrupt)
+        patch.setattr("mccgr_cli.workflow.experiment.results_columns", interrupt)
         assert mccgr(*arguments, "--jobs", 0).status == 130
     outcome = mccgr(*arguments, "--scheduler", "local:2")
     assert outcome.status == 0, outcome.stderr
@@ -480,8 +480,8 @@ def test_no_process_is_left_when_mccgr_is_ended(classes, tmp_path, number):
 
 def test_no_process_is_left_when_the_work_fails():
     def fail():
-        with joined("local:1") as cluster:
-            cluster.await_workers()
+        with connect("local:1") as cluster:
+            cluster.wait_for_workers()
             raise ParameterError("--k", "a fault")
 
     before = offspring(os.getpid())

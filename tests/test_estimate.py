@@ -71,7 +71,7 @@ def test_sampled_rows_of_zeros_are_no_error(mccgr, tmp_path, always, monkeypatch
 
 
 def test_an_exact_search_that_takes_long_names_the_other(mccgr, X_file, tmp_path, always, monkeypatch):
-    monkeypatch.setattr(estimate, "LONG", 0)
+    monkeypatch.setattr(estimate, "LONG_SEARCH", 0)
     outcome = mccgr("factorize", X_file, "--k", 3, "-o", tmp_path / "F.h5")
     assert "--search approximate finds nearly all" in outcome.stderr
     outcome = mccgr("factorize", X_file, "--k", 3, "-o", tmp_path / "G.h5", "--search", "exact")
@@ -87,7 +87,7 @@ def test_no_room_on_the_disk_is_found_before_anything_is_computed(refused, X_fil
     def never(*_, **__):
         raise AssertionError("it computes")
 
-    monkeypatch.setattr(stages, "factorize", never)
+    monkeypatch.setattr(factorization, "factorize", never)
     monkeypatch.setattr(stages, "make_graph", never)
     monkeypatch.setattr("mccgr_cli.images.extract.learn_codebooks", never)
     monkeypatch.setattr(storage.shutil, "disk_usage", lambda _: storage.shutil._ntuple_diskusage(100, 90, 10))
@@ -131,7 +131,7 @@ def test_checkpoints_are_counted():
 
 
 def test_what_is_clustered_or_compared_whole_is_refused_if_it_does_not_fit(refused, X_file, tmp_path, monkeypatch):
-    monkeypatch.setattr(memory, "available", lambda: 10_000)
+    monkeypatch.setattr(memory, "available_memory", lambda: 10_000)
     for command in (("cluster", X_file, "--k", 3), ("experiment", X_file, "--k", 2, "--runs", 1)):
         message = refused(*command, "-o", tmp_path / "out.h5")
         assert "X takes 11.5 kB of memory, and 10 kB are free" in message

@@ -161,7 +161,7 @@ def interrupted(mccgr, monkeypatch):
     """Run a command that is interrupted after two trials."""
 
     def run(*arguments):
-        real, left = experiment.perform, [None, None]
+        real, left = experiment.run_trial, [None, None]
 
         def perform(*given):
             if not left:
@@ -170,7 +170,7 @@ def interrupted(mccgr, monkeypatch):
             return real(*given)
 
         with monkeypatch.context() as patch:
-            patch.setattr(experiment, "perform", perform)
+            patch.setattr(experiment, "run_trial", perform)
             assert mccgr(*arguments).status == 130
 
     return run

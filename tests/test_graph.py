@@ -11,7 +11,7 @@ from scipy.spatial.distance import cdist
 
 from mccgr_cli.blocks.in_memory import MemoryBlocks
 from mccgr_cli.blocks.products import moments
-from mccgr_cli.core.graph import build_graph, examine, explained, parts
+from mccgr_cli.core.graph import build_graph, explained_variance, graph_health, spectral_clusters
 from mccgr_cli.core.metrics import evaluate
 from mccgr_cli.core.principal_axes import coordinates
 from mccgr_cli.settings import SYMMETRIES, WEIGHTS, GraphSettings
@@ -74,7 +74,7 @@ def test_duplicates_do_not_become_their_own_neighbours():
     X = np.repeat([[1.0, 0.0], [0.0, 1.0]], 4, axis=0)
     A = build_graph(X, paper_graph(neighbors=3))
     assert A.diagonal().sum() == 0
-    assert examine(A).components == 2
+    assert graph_health(A).components == 2
 
 
 @pytest.mark.parametrize("n", [1, 2, 4])
@@ -85,7 +85,7 @@ def test_few_samples_get_as_many_neighbours_as_there_are(n):
 
 def test_isolated_samples_and_components_are_counted():
     triangle, alone, pair = np.ones((3, 3)) - np.eye(3), np.zeros((1, 1)), np.ones((2, 2)) - np.eye(2)
-    health = examine(sparse.csr_array(block_diag(triangle, alone, pair)))
+    health = graph_health(sparse.csr_array(block_diag(triangle, alone, pair)))
     assert (health.samples, health.edges, health.isolated, health.components) == (6, 4, 1, 3)
 
 
@@ -141,24 +141,24 @@ def test_a_graph_falls_into_its_components():
     blocks = [np.ones((size, size)) - np.eye(size) for size in (5, 7, 9)]
     A = sparse.csr_array(block_diag(*blocks))
     truth = np.repeat([0, 1, 2], [5, 7, 9])
-    assert evaluate(truth.tolist(), parts(A, 3, 0)).accuracy == 1
+    assert evaluate(truth.tolist(), spectral_clusters(A, 3, 0)).accuracy == 1
 
 
 def test_a_large_graph_falls_into_parts_as_a_small_one(monkeypatch):
     X, _ = planted(n=90)
     A = build_graph(X, GraphSettings())
-    densely = parts(A, 3, 0)
+    densely = spectral_clusters(A, 3, 0)
     monkeypatch.setattr("mccgr_cli.core.graph.DENSE_GRAPH", 10)
-    assert evaluate(densely.tolist(), parts(A, 3, 0)).accuracy == 1
+    assert evaluate(densely.tolist(), spectral_clusters(A, 3, 0)).accuracy == 1
 
 
 @pytest.mark.parametrize("n", [1, 2, 3])
 def test_fewer_samples_than_parts_are_parts_of_their_own(n):
-    assert parts(sparse.csr_array((n, n)), 3, 0).tolist() == list(range(n))
+    assert spectral_clusters(sparse.csr_array((n, n)), 3, 0).tolist() == list(range(n))
 
 
 def test_isolated_samples_have_a_part_too():
-    part = parts(sparse.csr_array((6, 6)), 2, 0)
+    part = spectral_clusters(sparse.csr_array((6, 6)), 2, 0)
     assert part.shape == (6,)
     assert set(part.tolist()) <= {0, 1}
 
@@ -173,4 +173,4 @@ def test_what_parts_explain_is_the_adjusted_share_of_the_variance(dtype, mean):
     exact = X.astype(np.float64)
     centred = exact - np.array([exact[part == one].mean(axis=0) for one in range(3)])[part]
     expected = 1 - (centred**2).sum(axis=0) / 297 / exact.var(axis=0, ddof=1)
-    np.testing.assert_allclose(explained(MemoryBlocks(X), part), np.maximum(expected, 0), atol=0.02)
+    np.testing.assert_allclose(explained_variance(MemoryBlocks(X), part), np.maximum(expected, 0), atol=0.02)

@@ -152,7 +152,7 @@ def test_sparse_matrices_with_more_rows_than_memory(refused, tmp_path):
 
 
 def test_what_is_healthy_and_too_large_is_not_called_damaged(refused, X_file, tmp_path, monkeypatch):
-    monkeypatch.setattr(memory, "available", lambda: 10_000)
+    monkeypatch.setattr(memory, "available_memory", lambda: 10_000)
     assert "use a larger machine" in refused("cluster", X_file, "--k", 2)
     with h5py.File(tmp_path / "E.h5", "w") as file:
         file.create_dataset("X", (10_000, 10_000), "f8", chunks=(100, 100))
@@ -162,7 +162,7 @@ def test_what_is_healthy_and_too_large_is_not_called_damaged(refused, X_file, tm
 def test_chunks_larger_than_memory(refused_by_all, tmp_path, monkeypatch):
     with h5py.File(tmp_path / "X.h5", "w") as file:
         file.create_dataset("X", (6, 4), "f8", chunks=(2**14, 2**14), maxshape=(None, None), compression="gzip")
-    monkeypatch.setattr(memory, "available", lambda: 2**30)
+    monkeypatch.setattr(memory, "available_memory", lambda: 2**30)
     refused_by_all(tmp_path / "X.h5", "takes 2.15 GB of memory, and 1.07 GB are free")
 
 
@@ -224,14 +224,14 @@ def test_a_million_columns(mccgr, refused, tmp_path):
 
 def test_limits_of_the_shell_are_heeded(monkeypatch):
     resource = pytest.importorskip("resource")
-    before = memory.available()
+    before = memory.available_memory()
     status = memory.Path("/proc/self/statm")
     if not status.exists():
         pytest.skip("needs /proc")
     used = int(status.read_text().split()[0]) * resource.getpagesize()
     limits = {resource.RLIMIT_AS: used + 10**6, resource.RLIMIT_DATA: resource.RLIM_INFINITY}
     monkeypatch.setattr(resource, "getrlimit", lambda limit: (limits[limit], limits[limit]))
-    assert memory.available() <= 10**6 < before
+    assert memory.available_memory() <= 10**6 < before
 
 
 def test_limits_that_leave_nothing_for_libraries_are_told_at_once(refused, X_file, tmp_path, monkeypatch):

@@ -15,8 +15,8 @@ from grain import grainy, make_folder, save
 from PIL import Image, ImageOps
 
 from mccgr_cli.errors import DataError
-from mccgr_cli.images.decode import Unusable, decode
-from mccgr_cli.images.find import find, from_list
+from mccgr_cli.images.decode import UnusableImage, decode
+from mccgr_cli.images.find import images_in_folder, images_on_list
 
 GREY = grainy(3.0, 0)
 
@@ -26,7 +26,7 @@ def decoded(path, max_size=500, max_pixels=10**6):
 
 
 def refused(path, max_size=500, max_pixels=10**6):
-    with pytest.raises(Unusable) as caught:
+    with pytest.raises(UnusableImage) as caught:
         decode(str(path), max_size, max_pixels)
     return str(caught.value)
 
@@ -250,7 +250,7 @@ def test_damaged_bytes_never_raise_anything_else(tmp_path, seed):
     for place in rng.integers(0, len(content), 20):
         content[place] = rng.integers(256)
     path.write_bytes(content)
-    with contextlib.suppress(Unusable):
+    with contextlib.suppress(UnusableImage):
         assert decoded(path).grey.ndim == 2
 
 
@@ -270,7 +270,7 @@ def test_a_decoder_that_runs_out_of_memory(tmp_path, monkeypatch):
 def test_folders_are_categories(tmp_path):
     make_folder(tmp_path, each=2)
     save(tmp_path / "fine" / "deep" / "er" / "a.PNG", GREY)
-    found = find(str(tmp_path))
+    found = images_in_folder(str(tmp_path))
     assert [(image.name, image.label) for image in found.images] == [
         ("coarse/0.png", "coarse"),
         ("coarse/1.png", "coarse"),
@@ -278,21 +278,21 @@ def test_folders_are_categories(tmp_path):
         ("fine/1.png", "fine"),
         ("fine/deep/er/a.PNG", "fine"),
     ]
-    assert {image.label for image in find(str(tmp_path), labelled=False).images} == {None}
+    assert {image.label for image in images_in_folder(str(tmp_path), labelled=False).images} == {None}
 
 
 def test_a_flat_folder_has_no_labels(tmp_path):
     save(tmp_path / "b.png", GREY)
     save(tmp_path / "a.png", GREY)
-    assert [(p.name, p.label) for p in find(str(tmp_path)).images] == [("a.png", None), ("b.png", None)]
+    assert [(p.name, p.label) for p in images_in_folder(str(tmp_path)).images] == [("a.png", None), ("b.png", None)]
 
 
 def test_images_beside_categories_are_refused(tmp_path):
     make_folder(tmp_path)
     save(tmp_path / "a.png", GREY)
     with pytest.raises(DataError, match=r"1 image beside folders with 8, first a\.png; move .* or give --no-labels"):
-        find(str(tmp_path))
-    assert len(find(str(tmp_path), labelled=False).images) == 9
+        images_in_folder(str(tmp_path))
+    assert len(images_in_folder(str(tmp_path), labelled=False).images) == 9
 
 
 def test_other_files_hidden_ones_and_empty_categories(tmp_path):
@@ -302,7 +302,7 @@ def test_other_files_hidden_ones_and_empty_categories(tmp_path):
     save(tmp_path / ".hidden" / "a.png", GREY)
     (tmp_path / "fine" / "._0.png").write_text("what macOS leaves")
     (tmp_path / "fine" / "notes.txt").write_text("nothing")
-    found = find(str(tmp_path))
+    found = images_in_folder(str(tmp_path))
     assert len(found.images) == 2
     assert found.empty == ["empty"]
     assert found.ignored == ["fine/notes.txt"]
@@ -312,7 +312,7 @@ def test_links_that_lead_in_a_circle_are_named(tmp_path):
     make_folder(tmp_path, each=1)
     (tmp_path / "fine" / "back").symlink_to(tmp_path)
     (tmp_path / "fine" / "self").symlink_to(tmp_path / "fine" / "self")
-    found = find(str(tmp_path))
+    found = images_in_folder(str(tmp_path))
     assert [image.name for image in found.images] == ["coarse/0.png", "fine/0.png"]
     assert [(one.name, one.reason) for one in found.skipped] == [
         ("fine/back", "a link to the folder that it lies in"),
@@ -326,7 +326,7 @@ def test_no_folder_is_read_twice(tmp_path):
         (tmp_path / str(i)).mkdir()
         for link in "xy":
             (tmp_path / str(i) / link).symlink_to(tmp_path / str(i - 1))
-    found = find(str(tmp_path))
+    found = images_in_folder(str(tmp_path))
     assert [image.name for image in found.images] == ["0/a.png"]
     assert "the same folder as 0" in {one.reason for one in found.skipped}
 
@@ -338,7 +338,7 @@ def test_folders_within_folders_without_end(tmp_path):
         deep /= "d"
         deep.mkdir()
     save(deep / "a.png", GREY)
-    found = find(str(tmp_path))
+    found = images_in_folder(str(tmp_path))
     assert len(found.images) == 2
     assert [one.reason for one in found.skipped] == ["more than 100 folders deep"]
 
@@ -353,41 +353,41 @@ def test_folders_whose_files_cannot_be_looked_at(tmp_path, monkeypatch):
         return is_dir(path)
 
     monkeypatch.setattr(Path, "is_dir", forbidden)
-    found = find(str(tmp_path))
+    found = images_in_folder(str(tmp_path))
     assert [image.name for image in found.images] == ["coarse/0.png"]
     assert [(one.name, one.reason) for one in found.skipped] == [("fine", "cannot be read: permission denied")]
     with pytest.raises(DataError, match="no image can be reached"):
-        find(str(tmp_path / "fine"))
+        images_in_folder(str(tmp_path / "fine"))
 
 
 def test_a_linked_category_is_followed(tmp_path):
     elsewhere = make_folder(tmp_path / "elsewhere", each=1)
     (tmp_path / "here").mkdir()
     (tmp_path / "here" / "linked").symlink_to(elsewhere / "fine")
-    assert [p.name for p in find(str(tmp_path / "here")).images] == ["linked/0.png"]
+    assert [p.name for p in images_in_folder(str(tmp_path / "here")).images] == ["linked/0.png"]
 
 
 def test_folders_without_images(tmp_path):
     with pytest.raises(DataError, match=r"no image in it; mccgr reads \.jpg"):
-        find(str(tmp_path))
+        images_in_folder(str(tmp_path))
     (tmp_path / "notes.txt").write_text("nothing")
     with pytest.raises(DataError, match="1 file, none an image by its name"):
-        find(str(tmp_path))
+        images_in_folder(str(tmp_path))
     with pytest.raises(DataError, match="no such file"):
-        find(str(tmp_path / "nowhere"))
+        images_in_folder(str(tmp_path / "nowhere"))
 
 
 @pytest.mark.parametrize("name", ["with space", "new\nline", "ünïcödé", "日本", "quo'te\"s", "-dash", "<script>"])
 def test_odd_names(tmp_path, name):
     make_folder(tmp_path, each=1)
     save(tmp_path / name / f"{name}.png", GREY)
-    names = [image.name for image in find(str(tmp_path)).images]
+    names = [image.name for image in images_in_folder(str(tmp_path)).images]
     assert f"{name}/{name}.png" in names
 
 
 def test_names_that_are_not_utf_8(tmp_path):
     save(tmp_path / os.fsdecode(b"b\xe4d") / os.fsdecode(b"\xff.png"), GREY)
-    (image,) = find(str(tmp_path)).images
+    (image,) = images_in_folder(str(tmp_path)).images
     assert image.name == "b\\xe4d/\\xff.png"
     assert decoded(image.path).grey.shape == GREY.shape
 
@@ -396,32 +396,32 @@ def test_names_that_are_not_utf_8(tmp_path):
 
 
 def test_a_list_keeps_its_order_and_takes_folders_for_labels():
-    found = from_list(b"\xef\xbb\xbfb/2.jpg\na/1.jpg\r\n\nb/0.jpg\n")  # with what Windows puts before a text
+    found = images_on_list(b"\xef\xbb\xbfb/2.jpg\na/1.jpg\r\n\nb/0.jpg\n")  # with what Windows puts before a text
     assert [(p.path, p.label) for p in found.images] == [("b/2.jpg", "b"), ("a/1.jpg", "a"), ("b/0.jpg", "b")]
-    assert {p.label for p in from_list(b"b/2.jpg\na/1.jpg", labelled=False).images} == {None}
-    assert {p.label for p in from_list(b"b/2.jpg\nb/1.jpg").images} == {None}
+    assert {p.label for p in images_on_list(b"b/2.jpg\na/1.jpg", labelled=False).images} == {None}
+    assert {p.label for p in images_on_list(b"b/2.jpg\nb/1.jpg").images} == {None}
 
 
 def test_a_list_has_the_labels_that_its_folder_would_have(tmp_path):
     make_folder(tmp_path, each=2)
     save(tmp_path / "fine" / "deep" / "0.png", GREY)
     save(tmp_path / "coarse" / "deep" / "0.png", GREY)
-    found = find(str(tmp_path))
+    found = images_in_folder(str(tmp_path))
     content = "\n".join(image.path for image in found.images).encode()
-    assert [p.label for p in from_list(content).images] == [p.label for p in found.images]
+    assert [p.label for p in images_on_list(content).images] == [p.label for p in found.images]
     with pytest.raises(DataError, match=r"1 image beside folders with 6, first .*a\.png; move"):
-        from_list(content + f"\n{tmp_path}/a.png".encode())
+        images_on_list(content + f"\n{tmp_path}/a.png".encode())
 
 
 def test_a_list_between_zero_bytes_may_hold_any_name():
-    found = from_list(b"a/new\nline.jpg\0a/b .jpg\0")
+    found = images_on_list(b"a/new\nline.jpg\0a/b .jpg\0")
     assert [image.path for image in found.images] == ["a/new\nline.jpg", "a/b .jpg"]
 
 
 def test_an_empty_list():
     with pytest.raises(DataError, match="names no images"):
-        from_list(b"\n \n")
+        images_on_list(b"\n \n")
 
 
 def test_any_bytes_as_a_list():
-    assert from_list(io.BytesIO(b"\xff\xfe/\x80.jpg").read()).images[0].name == "\\xff\\xfe/\\x80.jpg"
+    assert images_on_list(io.BytesIO(b"\xff\xfe/\x80.jpg").read()).images[0].name == "\\xff\\xfe/\\x80.jpg"

@@ -276,7 +276,7 @@ def test_sparse_samples_and_histograms_are_searched_exact_neighbours(faiss):
 def test_without_the_library_many_samples_are_searched_exactly_and_approximate_is_refused(monkeypatch):
     monkeypatch.setattr(neighbours, "LARGEST_EXACT", 10)
     for module in (neighbours, approximate):
-        monkeypatch.setattr(module, "has_library", lambda: False)
+        monkeypatch.setattr(module, "has_faiss", lambda: False)
     assert nearest(clusters(), 5, "euclidean", "auto").search.exact
     with pytest.raises(ParameterError, match=r"--search approximate: .*pip install 'mccgr-cli\[neighbours\]'"):
         nearest(clusters(), 5, "euclidean", "approximate")

@@ -496,7 +496,7 @@ def test_the_limits_of_control_groups_are_heeded(tmp_path):
 
 
 def test_there_is_some_memory():
-    assert 10**7 < memory.available() < 10**15
+    assert 10**7 < memory.available_memory() < 10**15
 
 
 def test_x_stays_in_its_file_only_if_it_must():

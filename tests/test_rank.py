@@ -36,8 +36,8 @@ def few_masks(monkeypatch):
 
 def ranked(X, ks, runs=4, **more):
     plan = ranking.Plan(tuple(ks), runs, more.pop("share", 0.8), 0, Settings(k=1, **more), GraphSettings())
-    tasks = plan.pieces()
-    return ranking.conclude(tasks, [ranking.perform(task, X, plan) for task in tasks], X, plan)
+    tasks = plan.tasks()
+    return ranking.combine(tasks, [ranking.run_task(task, X, plan) for task in tasks], X, plan)
 
 
 def criteria_columns(stable, errors, silhouettes=None):
@@ -334,11 +334,11 @@ def test_one_number_alone(mccgr, X_file, ks, said):
 def test_failed_runs_are_reported_and_the_rest_counts():
     X, _ = planted(n=60)
     plan = ranking.Plan((2, 3, 4), 3, 0.8, 0, Settings(k=1), GraphSettings())
-    tasks = plan.pieces()
+    tasks = plan.tasks()
     fault = DataError("X", "overflows")
-    results = [fault if task.k == 4 else ranking.perform(task, X, plan) for task in tasks]
-    found = ranking.conclude(tasks, results, X, plan)
+    results = [fault if task.k == 4 else ranking.run_task(task, X, plan) for task in tasks]
+    found = ranking.combine(tasks, results, X, plan)
     assert found.recommendation.k == 3
     assert found.failures == {4: "X: overflows"}
     with pytest.raises(DataError, match="overflows"):
-        ranking.conclude(tasks, [fault] * len(tasks), X, plan)
+        ranking.combine(tasks, [fault] * len(tasks), X, plan)

@@ -19,7 +19,7 @@ from PIL import Image
 from reports import STEP, WITHOUT_FACTORS, clustering, images_of, read, save
 
 from mccgr_cli.files.readers import Loaded
-from mccgr_cli.images.thumbnails import locate, make_thumbnail
+from mccgr_cli.images.thumbnails import locate_images, make_thumbnail
 from mccgr_cli.output.curves import Line, over_iterations
 from mccgr_cli.output.report import find, render, sample_map
 from mccgr_cli.output.report.charts import draw
@@ -461,7 +461,7 @@ def test_names_lead_nowhere_but_into_the_folder(tmp_path):
         folder.mkdir()
         Image.new("RGB", (8, 8)).save(folder / "a.png")
     names = ["a.png", "./a.png", str(inside / "a.png"), "../in-private/a.png", str(outside / "a.png"), "", "\0", ".."]
-    found = locate(str(inside), names)
+    found = locate_images(str(inside), names)
     assert found == [str(inside / "a.png")] * 3 + [None] * 5
 
 
@@ -471,7 +471,7 @@ def test_names_that_are_no_text_are_found(tmp_path):
         Image.new("RGB", (8, 8)).save(tmp_path / name)
     except OSError:
         pytest.skip("this file system has no such names")
-    assert locate(str(tmp_path), ["b\\xff.png"]) == [str(tmp_path / name)]
+    assert locate_images(str(tmp_path), ["b\\xff.png"]) == [str(tmp_path / name)]
 
 
 @pytest.mark.parametrize("orientation", range(1, 9))

@@ -16,8 +16,8 @@ import pytest
 
 from mccgr_cli.cli.run import command as run_command
 from mccgr_cli.files import atomic_write as storage
-from mccgr_cli.images.find import find
-from mccgr_cli.images.grid import suited
+from mccgr_cli.images.find import images_in_folder
+from mccgr_cli.images.grid import adapt_to_images
 from mccgr_cli.images.settings import Description
 
 TEXTURES = Path(__file__).parent.parent / "sample_data" / "textures"
@@ -185,9 +185,9 @@ def test_folders_are_not_matrices(refused, images, tmp_path):
 
 
 def test_small_images_get_a_finer_grid(run, mccgr, images, tmp_path):
-    chosen = suited(find(str(images)).images, Description(), 10**8)
+    chosen = adapt_to_images(images_in_folder(str(images)).images, Description(), 10**8)
     assert (chosen.step, chosen.radii) == (3, (4, 8))
-    assert suited([], Description(), 10**8) == Description()
+    assert adapt_to_images([], Description(), 10**8) == Description()
     assert "--step 3 --radii 4,8" in run(images, "--k", 3, *QUICK).stderr
     run(images, "--k", 3, *QUICK, "--step", 5)
     with h5py.File(tmp_path / "out" / "matrix.h5") as file:

@@ -15,7 +15,7 @@ import pytest
 
 from mccgr_cli.errors import OutputError
 from mccgr_cli.files import atomic_write as storage
-from mccgr_cli.files.atomic_write import Claim, check_space, write_files
+from mccgr_cli.files.atomic_write import OutputLock, check_space, write_files
 from mccgr_cli.files.readers import load
 
 LOCKS = pytest.mark.skipif(sys.platform == "win32", reason="needs locks on files")
@@ -40,12 +40,12 @@ os.kill(os.getpid(), signal.SIGKILL)
 
 @LOCKS
 def test_only_one_run_at_a_time_has_an_output(tmp_path):
-    first = Claim(tmp_path / "F.h5", overwrite=False)
+    first = OutputLock(tmp_path / "F.h5", overwrite=False)
     with pytest.raises(OutputError, match=f"another run is writing it .process {os.getpid()} on "):
-        Claim(tmp_path / "F.h5", overwrite=True)
-    Claim(tmp_path / "other.h5", overwrite=False).release()
+        OutputLock(tmp_path / "F.h5", overwrite=True)
+    OutputLock(tmp_path / "other.h5", overwrite=False).release()
     first.release()
-    Claim(tmp_path / "F.h5", overwrite=True).release()
+    OutputLock(tmp_path / "F.h5", overwrite=True).release()
     assert hidden(tmp_path) == []
 
 
@@ -53,9 +53,9 @@ def test_only_one_run_at_a_time_has_an_output(tmp_path):
 def test_two_names_of_one_file_are_one_output(tmp_path):
     (tmp_path / "F.h5").write_bytes(b"earlier")
     (tmp_path / "link.h5").symlink_to("F.h5")
-    claim = Claim(tmp_path / "link.h5", overwrite=True)
+    claim = OutputLock(tmp_path / "link.h5", overwrite=True)
     with pytest.raises(OutputError, match="another run"):
-        Claim(tmp_path / "F.h5", overwrite=True)
+        OutputLock(tmp_path / "F.h5", overwrite=True)
     claim.release()
 
 
@@ -70,7 +70,7 @@ def test_what_is_written_while_waiting_for_the_claim_is_not_lost(tmp_path, monke
 
     monkeypatch.setattr(storage, "open_locked", late)
     with pytest.raises(OutputError, match="exists already"):
-        Claim(output, overwrite=False)
+        OutputLock(output, overwrite=False)
     assert output.read_text() == "the first"
     assert hidden(tmp_path) == []
 
@@ -81,19 +81,19 @@ def test_what_a_killed_run_left_is_removed_by_the_next_in_that_folder(tmp_path, 
     killed_while_it_claims(tmp_path / name)
     assert len(hidden(tmp_path)) == 2
     assert not (tmp_path / name).exists()
-    Claim(tmp_path / "another.h5", overwrite=False).release()
+    OutputLock(tmp_path / "another.h5", overwrite=False).release()
     assert hidden(tmp_path) == []
 
 
 @LOCKS
 def test_what_a_living_run_or_another_program_has_there_stays(tmp_path):
-    claim = Claim(tmp_path / "F.h5", overwrite=False)
+    claim = OutputLock(tmp_path / "F.h5", overwrite=False)
     mine = storage.temporary_path(tmp_path / "F.h5")
     others = [tmp_path / name for name in (".lock", ".F.h5.lock", ".F.h5.0123abcd.tmp", ".G.h5.0123abcd.mccgr.tmp")]
     for path in (mine, *others):
         path.write_bytes(b"in use")
     killed_while_it_claims(tmp_path / "G")
-    Claim(tmp_path / "another.h5", overwrite=False).release()
+    OutputLock(tmp_path / "another.h5", overwrite=False).release()
     assert all(path.exists() for path in (mine, *others))
     claim.release()
 
@@ -103,9 +103,9 @@ def test_what_runs_of_other_machines_have_there_is_left_to_them(tmp_path):
     """Some file systems do not tell machines of each other's locks."""
     killed_while_it_claims(tmp_path / "F.h5")
     storage.lock_path(tmp_path / "F.h5").write_text("process 1 on elsewhere")
-    Claim(tmp_path / "another.h5", overwrite=False).release()
+    OutputLock(tmp_path / "another.h5", overwrite=False).release()
     assert len(hidden(tmp_path)) == 2
-    Claim(tmp_path / "F.h5", overwrite=False).release()  # but this one needs it
+    OutputLock(tmp_path / "F.h5", overwrite=False).release()  # but this one needs it
 
 
 def test_a_folder_that_may_be_written_to_and_not_looked_into(tmp_path, monkeypatch):
@@ -113,7 +113,7 @@ def test_a_folder_that_may_be_written_to_and_not_looked_into(tmp_path, monkeypat
         raise PermissionError
 
     monkeypatch.setattr(storage.os, "scandir", forbidden)
-    Claim(tmp_path / "F.h5", overwrite=False).release()
+    OutputLock(tmp_path / "F.h5", overwrite=False).release()
 
 
 @LOCKS
@@ -127,7 +127,7 @@ def test_the_lock_of_a_killed_run_of_somebody_else_is_no_obstacle(tmp_path, monk
         return path_open(path, mode, **options)
 
     monkeypatch.setattr(Path, "open", not_for_writing)
-    Claim(tmp_path / "F.h5", overwrite=False).release()
+    OutputLock(tmp_path / "F.h5", overwrite=False).release()
     assert hidden(tmp_path) == []
 
 
@@ -135,13 +135,13 @@ def test_the_lock_of_a_killed_run_of_somebody_else_is_no_obstacle(tmp_path, monk
 def test_a_lock_that_is_a_link_is_not_followed(tmp_path):
     storage.lock_path(tmp_path / "F.h5").symlink_to("elsewhere")
     with pytest.raises(OutputError, match="cannot write"):
-        Claim(tmp_path / "F.h5", overwrite=False)
+        OutputLock(tmp_path / "F.h5", overwrite=False)
     assert not (tmp_path / "elsewhere").exists()
 
 
 def test_a_file_system_without_locks_serves_too(tmp_path, monkeypatch):
-    monkeypatch.setattr(storage, "lock", lambda _: None)
-    claims = [Claim(tmp_path / "F.h5", overwrite=False) for _ in range(2)]
+    monkeypatch.setattr(storage, "try_lock", lambda _: None)
+    claims = [OutputLock(tmp_path / "F.h5", overwrite=False) for _ in range(2)]
     assert hidden(tmp_path) == []
     for claim in claims:
         claim.release()
@@ -158,11 +158,11 @@ def test_a_lock_that_is_removed_in_that_moment_is_taken_anew(tmp_path, monkeypat
         taken.append(take(file))
         return taken[-1]
 
-    monkeypatch.setattr(storage, "lock", late)
-    claim = Claim(tmp_path / "F.h5", overwrite=False)
+    monkeypatch.setattr(storage, "try_lock", late)
+    claim = OutputLock(tmp_path / "F.h5", overwrite=False)
     assert taken == [True, True]
     with pytest.raises(OutputError, match="another run"):
-        Claim(tmp_path / "F.h5", overwrite=False)
+        OutputLock(tmp_path / "F.h5", overwrite=False)
     claim.release()
 
 

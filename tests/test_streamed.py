@@ -11,7 +11,7 @@ from test_neighbours import HARD, check_exact
 
 from mccgr_cli.blocks.in_memory import MemoryBlocks
 from mccgr_cli.blocks.products import moments
-from mccgr_cli.blocks.rows import Transformed, unit_rows, weigh_features
+from mccgr_cli.blocks.rows import TransformedBlocks, unit_rows, weigh_features
 from mccgr_cli.core import graph, neighbours
 from mccgr_cli.core.graph import build_graph
 from mccgr_cli.core.neighbours import nearest, row_groups, streamed
@@ -184,9 +184,9 @@ def test_the_graph_on_axes_is_the_one_in_memory(weight, make):
 
 def test_where_samples_are_many_their_places_are_in_single_precision(monkeypatch):
     X, _ = planted()
-    assert graph.on_axes(FarBlocks(X), 6, None).dtype == np.float64
+    assert graph.principal_coordinates(FarBlocks(X), 6, None).dtype == np.float64
     monkeypatch.setattr(graph, "LARGEST_EXACT", 59)
-    assert graph.on_axes(FarBlocks(X), 6, None).dtype == np.float32
+    assert graph.principal_coordinates(FarBlocks(X), 6, None).dtype == np.float32
     check_same(build_graph(X, GraphSettings(axes=6)), build_graph(FarBlocks(X), GraphSettings(axes=6), room=ROOM))
 
 
@@ -273,7 +273,7 @@ def test_on_axes_the_search_may_be_fast(monkeypatch):
 def test_a_transformed_source_is_the_transformed_matrix(make):
     X = make(samples().astype(np.float32))
     weights = np.linspace(0, 1, 24)
-    source = Transformed(Transformed(FarBlocks(X), weigh_features, weights), unit_rows)
+    source = TransformedBlocks(TransformedBlocks(FarBlocks(X), weigh_features, weights), unit_rows)
     theirs = unit_rows(weigh_features(X, weights))
     assert (source.shape, source.dtype, source.whole) == (theirs.shape, theirs.dtype, None)
     assert abs(source.take(slice(10, 20)) - theirs[10:20]).max() == 0

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from mccgr_cli.errors import MccgrError, ParameterError
-from mccgr_cli.system.processes import Workers
+from mccgr_cli.system.processes import LocalPool
 from mccgr_cli.system.signals import postponed_interrupts
 
 
@@ -63,45 +63,45 @@ def mistaken(number):
 
 @pytest.mark.parametrize("jobs", [0, 1, 3])
 def test_results_come_in_order(jobs):
-    with Workers(jobs) as workers:
+    with LocalPool(jobs) as workers:
         assert list(workers.map(sleepy, range(40), (), None)) == list(range(40))
         assert list(workers.map(double, iter(range(5)), (1,), None)) == [1, 3, 5, 7, 9]
         assert list(workers.map(double, [], (1,), None)) == []
 
 
 def test_results_can_come_as_they_are_done(tmp_path):
-    with Workers(2) as workers:
-        found = list(workers.as_done(first_last, range(6), (tmp_path,), None))
+    with LocalPool(2) as workers:
+        found = list(workers.as_completed(first_last, range(6), (tmp_path,), None))
     assert found[-1] == (0, 0)
     assert sorted(found) == [(i, i) for i in range(6)]
 
 
 @pytest.mark.parametrize("jobs", [0, 2])
 def test_a_fault_that_the_user_can_mend_is_told_as_such(jobs):
-    with Workers(jobs) as workers, pytest.raises(ParameterError, match=r"^--k: 1 is too much; give less$"):
+    with LocalPool(jobs) as workers, pytest.raises(ParameterError, match=r"^--k: 1 is too much; give less$"):
         list(workers.map(mistaken, [1], (), None))
 
 
 def test_the_work_is_shared():
-    with Workers(2) as workers:
+    with LocalPool(2) as workers:
         assert os.getpid() not in set(workers.map(own_process, range(20), (), None))
-    with Workers(0) as workers:
+    with LocalPool(0) as workers:
         assert set(workers.map(own_process, range(20), (), None)) == {os.getpid()}
 
 
 def test_an_item_that_kills_its_process_is_lost_and_the_rest_goes_on():
-    with Workers(2) as workers:
+    with LocalPool(2) as workers:
         results = list(workers.map(fragile, range(20), (), "lost"))
     assert results == ["lost" if i % 5 == 3 else i for i in range(20)]
 
 
 def test_an_item_is_tried_again_before_it_is_lost(tmp_path):
-    with Workers(2) as workers:
+    with LocalPool(2) as workers:
         assert list(workers.map(unlucky, range(5), (tmp_path,), "lost")) == list(range(5))
 
 
 def test_workers_that_died_while_they_were_idle_are_replaced():
-    with Workers(2) as workers:
+    with LocalPool(2) as workers:
         for pid in set(workers.map(own_process, range(20), (), None)):
             os.kill(pid, signal.SIGKILL)
         assert list(workers.map(double, range(5), (0,), "lost")) == [0, 2, 4, 6, 8]
@@ -110,14 +110,14 @@ def test_workers_that_died_while_they_were_idle_are_replaced():
 def test_workers_that_cannot_start_are_an_error(monkeypatch):
     monkeypatch.setattr("mccgr_cli.system.processes.worker_loop", os.close)  # fails, because a pipe is no descriptor
     with (
-        Workers(1) as workers,
+        LocalPool(1) as workers,
         pytest.raises(MccgrError, match=r"cannot be started: they end .* --jobs"),
     ):
         list(workers.map(double, range(5), (0,), "lost"))
 
 
 def test_work_that_was_given_up_does_not_disturb_the_next():
-    with Workers(2) as workers:
+    with LocalPool(2) as workers:
         begun = workers.map(sleepy, range(40), (), None)
         assert next(begun) == 0
         begun.close()
@@ -125,13 +125,13 @@ def test_work_that_was_given_up_does_not_disturb_the_next():
 
 
 def test_a_bug_in_a_worker_keeps_its_traceback():
-    with Workers(2) as workers, pytest.raises(RuntimeError, match=r"(?s)in faulty.*ZeroDivisionError"):
+    with LocalPool(2) as workers, pytest.raises(RuntimeError, match=r"(?s)in faulty.*ZeroDivisionError"):
         list(workers.map(faulty, [0], (), None))
 
 
 @pytest.mark.parametrize("function", [own_process, faulty])
 def test_no_process_is_left_when_the_owner_is_done_or_fails(function):
-    with contextlib.suppress(RuntimeError), Workers(2) as workers:
+    with contextlib.suppress(RuntimeError), LocalPool(2) as workers:
         pids = set(workers.map(own_process, range(20), (), None))
         list(workers.map(function, range(20), (), None))
     assert pids

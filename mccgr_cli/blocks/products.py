@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from mccgr_cli.blocks.protocol import Array, BlockSource, Matrix, Partial, sweep
+from mccgr_cli.blocks.protocol import Array, BlockSource, Matrix, Partial, sum_over_blocks
 
 # Compiled code is used for matrices of at least this size, because loading it takes some tenths of a second, and its
 # products up to this number of components (python -m benchmarks.products).
@@ -79,7 +79,7 @@ class Moments:
 
 def moments(source: BlockSource) -> Moments:
     n, d = source.shape
-    sums, squares = sweep(source, block_moments)
+    sums, squares = sum_over_blocks(source, block_moments)
     return Moments(mean=float(sums.sum()) / (n * d), means=sums / n, squares=squares)
 
 
@@ -96,7 +96,7 @@ def block_moments(X_b: Matrix) -> Partial:
 def times(source: BlockSource, right: Array, dtype: Any = None) -> Array:
     """X right, (n, r), by default in the precision of ``right``."""
     product = np.empty((source.shape[0], right.shape[1]), dtype=dtype or right.dtype)
-    sweep(source, block_times, shared=(right.astype(source.dtype, copy=False),), into=(product,))
+    sum_over_blocks(source, block_times, shared=(right.astype(source.dtype, copy=False),), into=(product,))
     return product
 
 
@@ -106,7 +106,7 @@ def block_times(X_b: Matrix, right: Array) -> Partial:
 
 def transposed_times(source: BlockSource, left: Array) -> Array:
     """X' left, (d, r)."""
-    (product,) = sweep(source, block_transposed_times, (left.astype(source.dtype),))
+    (product,) = sum_over_blocks(source, block_transposed_times, (left.astype(source.dtype),))
     return product
 
 

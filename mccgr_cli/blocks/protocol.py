@@ -55,7 +55,7 @@ class BlockSource(Protocol):
         ...
 
 
-def sweep(
+def sum_over_blocks(
     source: BlockSource,
     function: Callable[..., Partial],
     rows: Sequence[Array | None] = (),

@@ -73,7 +73,7 @@ def weigh_features(X: Matrix, weights: Array) -> Matrix:
     return weighted.tocsr() if sparse.issparse(weighted) else weighted
 
 
-class Transformed:
+class TransformedBlocks:
     """A source whose rows are changed by a function whenever they are visited.
 
     The function is defined at module level, keeps the shape, and returns a new matrix.
@@ -102,7 +102,7 @@ def call_on(
 
 def transformed(X: Matrix | BlockSource, function: Callable[..., Matrix], *arguments: Any) -> Matrix | BlockSource:
     """Apply a function to X: at once to a matrix, at every visit to a source."""
-    return function(X, *arguments) if is_matrix(X) else Transformed(X, function, *arguments)
+    return function(X, *arguments) if is_matrix(X) else TransformedBlocks(X, function, *arguments)
 
 
 def scale_rows(X: Matrix, factors: Array) -> None:

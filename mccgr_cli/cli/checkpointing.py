@@ -121,7 +121,7 @@ class Keeper:
     """Saves the state of a run in a file: at intervals, and when a signal asks the run to end."""
 
     def __init__(self, job: Job, chosen: Checkpointing) -> None:
-        from mccgr_cli.files.atomic_write import writing
+        from mccgr_cli.files.atomic_write import output_errors
 
         assert chosen.path is not None
         self.job, self.chosen, self.path = job, chosen, Path(chosen.path)
@@ -129,7 +129,7 @@ class Keeper:
         self.due = time.monotonic() + self.every
         self.remedy = ""  # how to continue from what is in the file now
         self.save: Callable[[], None] = lambda: None  # write the current state
-        with writing(str(self.path)):
+        with output_errors(str(self.path)):
             for other in job.paths:
                 if not job.to_stdout and self.path.resolve() == other.resolve():
                     raise ParameterError("--checkpoint", f"{self.path} is the output", "name another file")
@@ -202,10 +202,10 @@ class Keeper:
     @contextmanager
     def watching(self, A: sparse.csr_array[Any] | None) -> Iterator[OnPause]:
         """A function for the solver to call between iterations. Signals wait for it, then end the run."""
-        from mccgr_cli.system.signals import noted_interrupts
+        from mccgr_cli.system.signals import recorded_interrupts
         from mccgr_cli.workflow.checkpoints import damaged
 
-        with noted_interrupts() as noted:
+        with recorded_interrupts() as noted:
 
             def pause(progress: Callable[[], Progress]) -> None:
                 self.save = partial(self.write, progress, A)

@@ -137,7 +137,7 @@ def command(
         if "labels" not in loaded.contents:
             raise DataError(loaded.name, "no labels to draw classes by", "name them with --label-key")
         X, labels = loaded.contents["X"].load(), loaded.contents["labels"]
-        experiment.check(plan, X, labels)
+        experiment.check_plan(plan, X, labels)
         identity = identity_of({**parameters, "source": split_inner(matrix.source)[1]}, loaded.sha256)
         perform_trials(job, plan, X, labels, identity)
 
@@ -152,7 +152,7 @@ def perform_trials(job: Job, plan: Plan, X: Any, labels: Any, identity: str) -> 
     path = job.paths[0]
     journal = Journal(path.with_name(f"{path.name}.part"), identity, job.output.overwrite)
     try:
-        for name in [name for name, rows in journal.done.items() if not experiment.are_rows(rows)]:
+        for name in [name for name, rows in journal.done.items() if not experiment.are_results(rows)]:
             del journal.done[name]
         trials, before = plan.trials(), list(journal.done.values())
         left = [trial for trial in trials if trial.name not in journal.done]
@@ -160,7 +160,7 @@ def perform_trials(job: Job, plan: Plan, X: Any, labels: Any, identity: str) -> 
             job.reporter.note(f"continuing after {len(before)} of {len(trials)} trials")
         with job.workers(len(left)) as workers, job.reporter.comparing(plan, len(trials), before) as show:
             invocation().leaves = f"finished runs are saved in {journal.path}; the same command continues"
-            for number, rows in workers.as_done(experiment.perform, left, (X, labels, plan), None):
+            for number, rows in workers.as_completed(experiment.run_trial, left, (X, labels, plan), None):
                 if rows is None:
                     what = f"the trial {left[number].name} ended its process each time it was tried"
                     fewer = "give fewer --jobs" if job.resources.scheduler is None else "use fewer workers"
@@ -168,7 +168,7 @@ def perform_trials(job: Job, plan: Plan, X: Any, labels: Any, identity: str) -> 
                 journal.add(left[number].name, rows)
                 show(rows)
         rows = [row for trial in trials for row in journal.done[trial.name]]
-        job.write(Contents("results", experiment.columns(rows), {"runs": plan.runs, "seed": plan.seed}))
+        job.write(Contents("results", experiment.results_columns(rows), {"runs": plan.runs, "seed": plan.seed}))
         journal.remove()
     finally:
         journal.close()

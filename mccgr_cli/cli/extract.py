@@ -122,45 +122,45 @@ def extract(
 
 
 def find_images(job: Job, chosen: ImageInput) -> Collection:
-    from mccgr_cli.files.readers import accessing, require_name
-    from mccgr_cli.images.extract import unusable
-    from mccgr_cli.images.find import Collection, ImageFile, counted, find, from_list, text_of
+    from mccgr_cli.files.readers import input_errors, require_name
+    from mccgr_cli.images.extract import unusable_image
+    from mccgr_cli.images.find import Collection, ImageFile, count_of, images_in_folder, images_on_list, name_as_text
 
     source, labelled = chosen.source, not chosen.no_labels
     require_name(source)
-    with accessing(source):
+    with input_errors(source):
         is_one_image = source != "-" and Path(source).is_file()
     if source == "-":
         if sys.stdin is None:
             raise DataError("standard input", "closed", "pipe a list in, or name a folder")
-        collection = from_list(sys.stdin.buffer.read(), labelled)
+        collection = images_on_list(sys.stdin.buffer.read(), labelled)
     elif is_one_image:
-        collection = Collection([ImageFile(source, text_of(source))])
+        collection = Collection([ImageFile(source, name_as_text(source))])
     else:
-        collection = find(source, labelled)
+        collection = images_in_folder(source, labelled)
     if collection.skipped and chosen.strict:
-        raise unusable(collection.skipped[0])
+        raise unusable_image(collection.skipped[0])
     for category in collection.empty:
         job.reporter.note(f"{category}: no images in this folder")
     if collection.ignored:
-        job.reporter.note(f"ignored {counted(len(collection.ignored), 'file')} without the suffix of an image")
+        job.reporter.note(f"ignored {count_of(len(collection.ignored), 'file')} without the suffix of an image")
     for name in collection.ignored:
         job.reporter.detail(f"ignored {name}")
     categories = len({image.label for image in collection.images} - {None})
-    job.reporter.detail(f"found {counted(len(collection.images), 'image')}, {categories} categories")
+    job.reporter.detail(f"found {count_of(len(collection.images), 'image')}, {categories} categories")
     return collection
 
 
 def note_images(job: Job, collection: Collection, counts: Counts, books: list[Codebook]) -> None:
     """Say which images were converted, skipped and used, and how the words are distributed."""
-    from mccgr_cli.images.codebook import frequencies
-    from mccgr_cli.images.find import counted
+    from mccgr_cli.images.codebook import describe_word_use
+    from mccgr_cli.images.find import count_of
 
     for name, remarks in counts.remarks.items():
         job.reporter.detail(f"{name}: {', '.join(remarks)}")
     converted = Counter(remark for remarks in counts.remarks.values() for remark in remarks)
     for remark, number in sorted(converted.items()):
-        job.reporter.note(f"{counted(number, 'image')} {remark}")
+        job.reporter.note(f"{count_of(number, 'image')} {remark}")
     for one in (*collection.skipped, *counts.skipped):
         job.reporter.note(f"skipped {one.name}: {one.reason}")
     found, used = ({image.label for image in some} for some in (collection.images, counts.images))
@@ -169,4 +169,4 @@ def note_images(job: Job, collection: Collection, counts: Counts, books: list[Co
     of_all = f" of {len(collection.images)}" if counts.skipped else ", all of them"
     job.reporter.note(f"images used: {len(counts.images)}{of_all}")
     for X, book in zip(counts.X, books, strict=True):
-        job.reporter.note(f"{len(book.words)} words: {frequencies(X)}")
+        job.reporter.note(f"{len(book.words)} words: {describe_word_use(X)}")

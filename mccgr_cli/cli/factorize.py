@@ -110,7 +110,7 @@ def factorize(
 ) -> None:
     """Factorize a matrix file and write a factors file."""
     from mccgr_cli.cli.job import Job
-    from mccgr_cli.core.graph import examine
+    from mccgr_cli.core.graph import graph_health
     from mccgr_cli.core.solver import check_solver, uses_graph
     from mccgr_cli.workflow import stages
 
@@ -133,7 +133,7 @@ def factorize(
                 A = stages.choose_graph(X, settings, request.graph, given_graph, job.reporter.searched)
             else:
                 A = kept.A
-            health = None if A is None else examine(A)
+            health = None if A is None else graph_health(A)
             if health is not None:
                 job.reporter.note(f"graph: {health}")
             with (
@@ -163,7 +163,7 @@ def load_start(job: Job, request: Factorization, X: BlockSource) -> list[Start] 
     if not request.starts_from_file:
         return None
     file = job.load(request.settings.init, ("factors", "clusters"))
-    stages.require(file, "W", "H")
+    stages.require_datasets(file, "W", "H")
     return [stages.check_start(file.contents["W"], file.contents["H"], request.settings.k, X.shape, file.name)]
 
 
@@ -193,8 +193,8 @@ def doubts(graph: dict[str, Any], request: Factorization, used: bool) -> Iterato
 
 def note_estimate(job: Job, X: BlockSource, settings: Settings, graph: GraphSettings | None, memory: float) -> None:
     """Say how much time and memory a long run will take."""
-    from mccgr_cli.system.memory import in_words
-    from mccgr_cli.workflow.estimate import LONG, estimate, is_worthwhile
+    from mccgr_cli.system.memory import format_bytes
+    from mccgr_cli.workflow.estimate import LONG_SEARCH, estimate, is_worthwhile
     from mccgr_cli.workflow.placement import OWN
 
     if job.output.quiet or job.resources.scheduler is not None or not is_worthwhile(X, settings):
@@ -203,19 +203,19 @@ def note_estimate(job: Job, X: BlockSource, settings: Settings, graph: GraphSett
         found = estimate(X, settings, graph)
     except MccgrError:  # a fault in a sample of the rows may not be one in all of them
         return
-    job.reporter.note(f"estimate: {found}, {in_words(memory + OWN)} of memory")
-    if found.graph > LONG and found.could_be_fast:
+    job.reporter.note(f"estimate: {found}, {format_bytes(memory + OWN)} of memory")
+    if found.graph > LONG_SEARCH and found.could_be_fast:
         job.reporter.note("--search approximate finds nearly all neighbours in a fraction of the time")
 
 
 def describe(factors: Factors, settings: Settings) -> str:
-    from mccgr_cli.core.solver import shortfall
+    from mccgr_cli.core.solver import why_not_converged
 
     last = {name: values[-1] for name, values in factors.history.items()}
     parts = [
         f"objective {last['objective']:.6g} (data {last['data']:.6g}, graph {last['graph']:.6g})",
         f"{factors.iterations} iterations in {last['seconds']:.2f} s",
-        shortfall(factors, settings) or "converged",
+        why_not_converged(factors, settings) or "converged",
     ]
     silenced = int((factors.rho < SILENCED).sum())
     if silenced:

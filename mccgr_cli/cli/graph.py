@@ -26,7 +26,7 @@ def command(matrix: MatrixInput, graph: GraphSettings, rows: RowSettings, resour
       mccgr factorize X.h5 --k 5 --graph "$(mccgr graph X.h5)"
     """
     from mccgr_cli.cli.job import Job
-    from mccgr_cli.core.graph import examine
+    from mccgr_cli.core.graph import graph_health
     from mccgr_cli.workflow import stages
 
     parameters = options.parameters(matrix, graph, rows)
@@ -37,5 +37,5 @@ def command(matrix: MatrixInput, graph: GraphSettings, rows: RowSettings, resour
             if graph.symmetry == "union":  # then every sample has at least this many edges
                 job.require_space(12.0 * X.shape[0] * min(graph.neighbors, X.shape[0] - 1))
             contents = stages.make_graph(X, graph, rows.normalize, names, job.reporter.searched)
-        job.reporter.note(f"graph: {examine(contents['A'])}")
+        job.reporter.note(f"graph: {graph_health(contents['A'])}")
         job.write(contents)

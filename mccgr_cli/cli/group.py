@@ -138,9 +138,9 @@ def send_again(lost: Any) -> None:
 
 def is_short_of_memory() -> bool:
     """Whether libraries failed to load for lack of memory, which they report in many ways."""
-    from mccgr_cli.system.memory import LEAST, available
+    from mccgr_cli.system.memory import MINIMUM_BYTES, available_memory
 
-    return available() < LEAST
+    return available_memory() < MINIMUM_BYTES
 
 
 def signal_of(end: KeyboardInterrupt) -> int:

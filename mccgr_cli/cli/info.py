@@ -55,7 +55,7 @@ def health(contents: Contents) -> dict[str, Any]:
     """Facts to check before you use a file."""
     import numpy as np
 
-    from mccgr_cli.core.graph import examine
+    from mccgr_cli.core.graph import graph_health
 
     facts: dict[str, Any] = {}
     if "X" in contents:
@@ -69,7 +69,7 @@ def health(contents: Contents) -> dict[str, Any]:
         shown = map(": ".join, zip(contents["skipped/names"], contents["skipped/reasons"], strict=True))
         facts["skipped"] = first_few(list(shown), "; ")
     if "A" in contents:
-        facts["graph"] = str(examine(contents["A"]))
+        facts["graph"] = str(graph_health(contents["A"]))
     if "W" in contents:
         facts["unused components"] = int(np.count_nonzero(contents["W"].max(axis=0) == 0))
         facts["samples without coefficients"] = int(np.count_nonzero(contents["W"].max(axis=1) == 0))
@@ -105,10 +105,10 @@ def count_nonzero(X: Any) -> tuple[Any, Any, Any]:
     import numpy as np
 
     from mccgr_cli.blocks.from_file import blocks_of
-    from mccgr_cli.blocks.protocol import sweep
+    from mccgr_cli.blocks.protocol import sum_over_blocks
 
     samples, largest = np.empty(X.shape[0], dtype=int), np.empty(X.shape[0])
-    (features,) = sweep(blocks_of(X), block_nonzero, into=(samples, largest))
+    (features,) = sum_over_blocks(blocks_of(X), block_nonzero, into=(samples, largest))
     return samples, features, largest
 
 

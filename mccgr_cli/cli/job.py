@@ -22,14 +22,21 @@ from mccgr_cli.cli.options import MatrixInput, Output, Resources
 from mccgr_cli.cli.progress import Reporter
 from mccgr_cli.cli.tables import shape_of
 from mccgr_cli.errors import OutputError, ParameterError
-from mccgr_cli.files.atomic_write import Claim, check_destination, check_space, write_files, write_stream, writing
+from mccgr_cli.files.atomic_write import (
+    OutputLock,
+    check_destination,
+    check_space,
+    output_errors,
+    write_files,
+    write_stream,
+)
 from mccgr_cli.files.container import Contents, encode
 from mccgr_cli.files.lazy_matrix import StoredMatrix
 from mccgr_cli.files.provenance import Input, record
-from mccgr_cli.files.readers import FORMATS, HDF5_SUFFIXES, Loaded, accessing, load, split_inner
+from mccgr_cli.files.readers import FORMATS, HDF5_SUFFIXES, Loaded, input_errors, load, split_inner
 from mccgr_cli.settings import GraphSettings, RowSettings, Settings
-from mccgr_cli.system.memory import available, in_words, require_least
-from mccgr_cli.system.processes import Crew, Workers, usable_cores
+from mccgr_cli.system.memory import available_memory, format_bytes, require_minimum
+from mccgr_cli.system.processes import LocalPool, WorkerPool, usable_cores
 from mccgr_cli.system.signals import postponed_interrupts
 from mccgr_cli.workflow.placement import USABLE, Room, place
 
@@ -77,7 +84,7 @@ class Job:
         caller: Caller | None = None,
         readable: bool = False,
     ) -> None:
-        require_least()
+        require_minimum()
         self.command, self.output, self.parameters, self.caller = command, output, dict(parameters), caller
         self.resources = resources or Resources()
         self.reporter = Reporter(output.quiet, output.verbose)
@@ -130,7 +137,7 @@ class Job:
     def lock(self, path: Path, overwrite: bool) -> None:
         """Keep other runs from writing this file until the job ends."""
         with postponed_interrupts():
-            self._locks.callback(Claim(path, overwrite).release)
+            self._locks.callback(OutputLock(path, overwrite).release)
 
     def require_space(self, *sizes: float) -> None:
         """Refuse outputs of these sizes (bytes) if the disk has no room, before anything is computed."""
@@ -185,11 +192,11 @@ class Job:
 
     def note_if_on_disk(self, X: Matrix | StoredMatrix) -> None:
         if isinstance(X, StoredMatrix):
-            self.reporter.note(f"X, {in_words(X.size.bytes)}, stays in its file")
+            self.reporter.note(f"X, {format_bytes(X.size.bytes)}, stays in its file")
 
     def room(self, settings: Settings | None, graph: GraphSettings | None, kept: int = 0) -> Room:
         limit = self.resources.memory
-        return Room(limit or USABLE * available(), limit is not None, settings, graph, kept)
+        return Room(limit or USABLE * available_memory(), limit is not None, settings, graph, kept)
 
     def refuse_overwriting(self, inputs: Iterable[str], outputs: Iterable[Path] | None = None) -> None:
         """Refuse to write over an input."""
@@ -207,25 +214,25 @@ class Job:
         if self.resources.scheduler is None:
             yield None
             return
-        from mccgr_cli.distributed.connection import joined
+        from mccgr_cli.distributed.connection import connect
 
-        with joined(self.resources.scheduler, self.reporter.note) as cluster:
-            cluster.await_workers()
+        with connect(self.resources.scheduler, self.reporter.note) as cluster:
+            cluster.wait_for_workers()
             yield cluster
 
     @contextmanager
-    def workers(self, items: int, files: Sequence[str] = ()) -> Iterator[Crew]:
+    def workers(self, items: int, files: Sequence[str] = ()) -> Iterator[WorkerPool]:
         """Processes of this machine or a cluster for so many items; workers must see the ``files``."""
         with self.cluster() if items else nullcontext() as cluster:
             if cluster is None:
                 jobs = usable_cores() if self.resources.jobs is None else self.resources.jobs
-                with Workers(min(jobs, items)) as workers:
+                with LocalPool(min(jobs, items)) as workers:
                     yield workers
                 return
-            from mccgr_cli.distributed.processes import ClusterWorkers
+            from mccgr_cli.distributed.processes import ClusterPool
 
             cluster.require_files(files)
-            yield ClusterWorkers(cluster)
+            yield ClusterPool(cluster)
 
     # Results
 
@@ -266,7 +273,7 @@ def show(text: str) -> None:
     """Print a result."""
     if sys.stdout is None:
         raise OutputError("standard output", "closed", "pipe it on or to a file")
-    with writing("standard output"):
+    with output_errors("standard output"):
         click.echo(text)
         sys.stdout.flush()
 
@@ -279,7 +286,7 @@ def derived_path(source: str, stage: str, suffix: str = ".h5") -> Path:
     if source == "-":
         raise ParameterError("-o", "missing, and standard input has no name to derive one from", "add it")
     path = Path(split_inner(source)[0])
-    with accessing(source):
+    with input_errors(source):
         is_folder = path.is_dir()
     if is_folder:
         whole = Path(os.path.abspath(path))  # noqa: PTH100 - unlike absolute(), this resolves ..

@@ -102,17 +102,17 @@ def command(
         X = stages.prepare(job.load_matrix(matrix), "none", "float64")
         whole = X.shape[0]
         X = normalize(ranking.draw_samples(X, trials.samples, settings.seed), rows.normalize)
-        ranking.check(plan, X.shape)
+        ranking.check_plan(plan, X.shape)
         if X.shape[0] < whole:
             job.reporter.note(f"{X.shape[0]} of {whole} samples are used, drawn at random (--samples)")
-        pieces = plan.pieces()
-        outcomes: list[Any] = [None] * len(pieces)
-        with job.workers(len(pieces)) as workers, job.reporter.counting("pieces") as count:
-            count("ranking", 0, len(pieces))
-            for done, (number, outcome) in enumerate(workers.as_done(ranking.perform, pieces, (X, plan), None), 1):
+        tasks = plan.tasks()
+        outcomes: list[Any] = [None] * len(tasks)
+        with job.workers(len(tasks)) as workers, job.reporter.counting("tasks") as count:
+            count("ranking", 0, len(tasks))
+            for done, (number, outcome) in enumerate(workers.as_completed(ranking.run_task, tasks, (X, plan), None), 1):
                 outcomes[number] = outcome
-                count("ranking", done, len(pieces))
-        found = ranking.conclude(pieces, outcomes, X, plan)
+                count("ranking", done, len(tasks))
+        found = ranking.combine(tasks, outcomes, X, plan)
         for k, why in sorted(found.failures.items()):
             job.reporter.note(f"k={k}: a run failed: {why}")
         if not job.to_stdout:

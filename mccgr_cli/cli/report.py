@@ -118,22 +118,23 @@ def report(
 
 def thumbnails(job: Job, findings: Findings, folder: str, shared: tuple[int, int]) -> dict[int, Any]:
     """The image of every sample in the report, by its number."""
-    from mccgr_cli.images.find import counted
-    from mccgr_cli.images.thumbnails import LOST, Thumbnail, locate, make_thumbnail
+    from mccgr_cli.images.decode import DECODER_CRASHED
+    from mccgr_cli.images.find import count_of
+    from mccgr_cli.images.thumbnails import Thumbnail, locate_images, make_thumbnail
 
     contents, order = findings.contents, findings.order.tolist()
     names = contents.datasets.get("sample_names")
     if names is None:
         remedy = "leave --images out, or use clusters of images from mccgr extract"
         raise DataError(findings.given.name, "holds no names of samples to find images by", remedy)
-    paths = locate(folder, [names[i] for i in order])
+    paths = locate_images(folder, [names[i] for i in order])
     if not any(paths):
-        what = f"none of the {counted(len(paths), 'image')} named in {findings.given.name} is there"
+        what = f"none of the {count_of(len(paths), 'image')} named in {findings.given.name} is there"
         raise ParameterError("--images", f"{folder}: {what}", "name the folder that extract was given")
     job.refuse_overwriting(path for path in paths if path is not None)
     made: list[Thumbnail] = []
     with job.workers(len(paths)) as workers, job.reporter.counting("images") as on_progress:
-        for one in workers.map(make_thumbnail, paths, shared, Thumbnail(fault=LOST)):
+        for one in workers.map(make_thumbnail, paths, shared, Thumbnail(fault=DECODER_CRASHED)):
             made.append(one)
             on_progress("reading", len(made), len(paths))
     faults = [(names[i], one.fault) for i, one in zip(order, made, strict=True) if one.fault is not None]

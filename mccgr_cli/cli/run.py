@@ -166,7 +166,7 @@ def run(request: Request) -> None:
 
 def check(request: Request) -> None:
     """Refuse at once what a stage would refuse late."""
-    from mccgr_cli.files.readers import accessing, load_labels, split_inner
+    from mccgr_cli.files.readers import input_errors, load_labels, split_inner
 
     words = request.learning.words
     if not request.output.path:
@@ -176,7 +176,7 @@ def check(request: Request) -> None:
     if len(words) > 1:
         raise ParameterError("--words", f"{len(words)} sizes, but one matrix is clustered", "give one of them")
     for where, name in request.inputs():
-        with accessing(name):
+        with input_errors(name):
             path = Path(split_inner(name)[0])
             if name == "-" or (path.exists() and not path.is_file() and not path.is_dir()):
                 what = f"{'standard input' if name == '-' else name} cannot be read again"
@@ -187,25 +187,25 @@ def check(request: Request) -> None:
 
 def find_images(request: Request) -> list[ImageFile] | None:
     """The images in the source, or None if it is a matrix."""
-    from mccgr_cli.files.readers import accessing
-    from mccgr_cli.images.find import find
+    from mccgr_cli.files.readers import input_errors
+    from mccgr_cli.images.find import images_in_folder
 
-    with accessing(request.matrix.source):
+    with input_errors(request.matrix.source):
         is_folder = Path(request.matrix.source).is_dir()
     what = f"{request.matrix.source} is {'a folder of images' if is_folder else 'a matrix'}"
     options.refuse_given(FOR_MATRICES if is_folder else FOR_IMAGES, what, "leave it out")
-    return find(request.matrix.source, not request.images.no_labels).images if is_folder else None
+    return images_in_folder(request.matrix.source, not request.images.no_labels).images if is_folder else None
 
 
 def grid_for(request: Request, images: Sequence[ImageFile]) -> Description:
     """The grid of patches: the usual one, or a finer one for small images if the user did not choose."""
-    from mccgr_cli.images.grid import suited
+    from mccgr_cli.images.grid import adapt_to_images
 
     usual = request.description
     chosen = options.is_given("step") or options.is_given("radii") or request.images.codebook is not None
     if chosen or usual.detector != Description.detector:
         return usual
-    return suited(images, usual, request.images.max_pixels)
+    return adapt_to_images(images, usual, request.images.max_pixels)
 
 
 def plan(request: Request, from_images: bool) -> Iterator[Stage]:
@@ -238,12 +238,12 @@ def plan(request: Request, from_images: bool) -> Iterator[Stage]:
 def do_stage(stage: Stage, before: str, manifest: Manifest, output: Output, staging: Staging, last: bool) -> str:
     """Do a stage unless its file is current; return its key, on which the next stages depend."""
     from mccgr_cli.cli.job import Caller
-    from mccgr_cli.files.run_manifest import key_of
+    from mccgr_cli.files.run_manifest import hash_of
 
     folder = Path(str(output.path))
     leaves = f"finished stages are kept in {folder}; the same command continues"
     parameters = {name: value for name, value in options.parameters(*stage.values).items() if name != "source"}
-    key = key_of(__version__, stage.name, parameters, checksums(stage.files), before)
+    key = hash_of(__version__, stage.name, parameters, checksums(stage.files), before)
     if manifest.is_current(stage.name, key, stage.file):
         staging.skip(stage.name)
         return key
@@ -263,46 +263,46 @@ def do_stage(stage: Stage, before: str, manifest: Manifest, output: Output, stag
 
 def checksums(names: Sequence[str | None]) -> dict[str, str]:
     """Checksums of the files that a stage reads beside its input."""
-    from mccgr_cli.files.readers import accessing, split_inner
+    from mccgr_cli.files.readers import input_errors, split_inner
     from mccgr_cli.files.run_manifest import checksum_of
 
     found = {}
     for name in names:
         if name is not None:
-            with accessing(name):
+            with input_errors(name):
                 found[name] = checksum_of(Path(split_inner(name)[0]))
     return found
 
 
 def fingerprint_of(source: str, images: list[ImageFile] | None) -> str:
     """The hash of everything in the source."""
-    from mccgr_cli.files.readers import accessing, split_inner
-    from mccgr_cli.files.run_manifest import checksum_of, key_of
-    from mccgr_cli.images.decode import Unusable, fingerprint
+    from mccgr_cli.files.readers import input_errors, split_inner
+    from mccgr_cli.files.run_manifest import checksum_of, hash_of
+    from mccgr_cli.images.decode import UnusableImage, file_sha256
 
     if images is None:
         path, inner = split_inner(source)
-        with accessing(source):
-            return key_of(checksum_of(Path(path)), Path(path).name, inner)  # the suffix decides how to read it
+        with input_errors(source):
+            return hash_of(checksum_of(Path(path)), Path(path).name, inner)  # the suffix decides how to read it
     contents = []
     for image in images:
         try:
-            contents.append([image.name, image.label, fingerprint(image.path)])
-        except Unusable as fault:
+            contents.append([image.name, image.label, file_sha256(image.path)])
+        except UnusableImage as fault:
             contents.append([image.name, image.label, str(fault)])
-    return key_of(contents)
+    return hash_of(contents)
 
 
 @contextmanager
 def lock(folder: Path, stages: Sequence[Stage], request: Request) -> Iterator[Manifest]:
     """Keep other runs out of the folder, and refuse to replace files that no run of this source made."""
-    from mccgr_cli.files.atomic_write import Claim, writing
+    from mccgr_cli.files.atomic_write import OutputLock, output_errors
     from mccgr_cli.files.readers import split_inner
-    from mccgr_cli.files.run_manifest import NAME, Manifest, foreign
+    from mccgr_cli.files.run_manifest import NAME, Manifest, files_of_others
     from mccgr_cli.system.signals import postponed_interrupts
 
     overwrite = request.output.overwrite
-    with writing(str(folder)):
+    with output_errors(str(folder)):
         if os.path.lexists(folder) and not folder.is_dir():
             raise OutputError(str(folder), "is not a folder", "name another with -o")
         if not folder.parent.is_dir():
@@ -310,17 +310,17 @@ def lock(folder: Path, stages: Sequence[Stage], request: Request) -> Iterator[Ma
         folder.mkdir(exist_ok=True)
     with ExitStack() as locks:
         with postponed_interrupts():
-            locks.callback(Claim(folder / NAME, overwrite=True).release)
+            locks.callback(OutputLock(folder / NAME, overwrite=True).release)
         manifest, source = Manifest(folder), os.path.realpath(split_inner(request.matrix.source)[0])
         remedy = "choose another folder with -o, or give --overwrite"
-        others = [] if overwrite else foreign(manifest, [stage.file for stage in stages])
+        others = [] if overwrite else files_of_others(manifest, [stage.file for stage in stages])
         if others:
             what = "exists already, and was changed or not made by 'mccgr run'"
             raise OutputError(str(folder / others[0]), what, remedy)
         if not overwrite and manifest.source not in ("", source):
             raise OutputError(str(folder), f"holds results of {manifest.source}", remedy)
         manifest.source = source
-        manifest.leave_out([stage.name for stage in stages])
+        manifest.remove_other_stages([stage.name for stage in stages])
         yield manifest
 
 

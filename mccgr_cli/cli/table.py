@@ -49,11 +49,11 @@ def command(source: str, scores: tuple[str, ...], against: str | None, style: st
     """
     from mccgr_cli.cli.job import show
     from mccgr_cli.files.readers import load
-    from mccgr_cli.workflow.comparison import compare, reference_among
+    from mccgr_cli.workflow.comparison import choose_reference, compare
 
     loaded = load(source, kinds=("results",))
     tables = [compare(loaded.contents.datasets, score, loaded.name) for score in scores]
-    reference = reference_among(tables[0].variants, against)
+    reference = choose_reference(tables[0].variants, against)
     if style == "json":
         show(json.dumps([as_object(table, reference) for table in tables]))
     elif style == "csv":

@@ -11,7 +11,7 @@ from scipy import sparse
 
 from mccgr_cli.blocks.in_memory import as_source, is_matrix
 from mccgr_cli.blocks.products import moments, transposed_times
-from mccgr_cli.blocks.protocol import Array, BlockSource, Matrix, Partial, chunks, sweep
+from mccgr_cli.blocks.protocol import Array, BlockSource, Matrix, Partial, chunks, sum_over_blocks
 from mccgr_cli.blocks.rows import transformed, unit_rows, weigh_features
 from mccgr_cli.blocks.threads import threads_for_blocks
 from mccgr_cli.core.kmeans import kmeans
@@ -64,7 +64,7 @@ def build_graph(
             X = X.whole
         elif len(groups := row_groups(X, room)) == 1:
             X, groups = X.take(groups[0]), ()
-    points = place(X, settings.axes_for(), counts)
+    points = search_points(X, settings.axes_for(), counts)
     metric = settings.metric or ("cosine" if settings.weight == "cosine" else "euclidean")
     found = nearest(points, neighbors, metric, settings.search, groups)
     if on_search is not None:
@@ -80,15 +80,15 @@ def build_graph(
     return A
 
 
-def place(X: Matrix | BlockSource, axes: int, counts: Array | None) -> Matrix | BlockSource:
+def search_points(X: Matrix | BlockSource, axes: int, counts: Array | None) -> Matrix | BlockSource:
     """The points among which neighbours are searched: samples on principal axes or, with 0 axes, the rows of X."""
     if axes:
-        return on_axes(X, axes, counts)
+        return principal_coordinates(X, axes, counts)
     return X if counts is None else transformed(X, weigh_features, counts)
 
 
 @threads_for_blocks()
-def on_axes(X: Matrix | BlockSource, axes: int, counts: Array | None) -> Array:
+def principal_coordinates(X: Matrix | BlockSource, axes: int, counts: Array | None) -> Array:
     """The samples on principal axes, (n, axes); in single precision if they are many."""
     source = as_source(X)
     scale = None if counts is None else np.sqrt(counts)
@@ -144,7 +144,7 @@ def compare_by_blocks(source: BlockSource, found: NeighbourPairs, measure: str, 
     compared = np.zeros(ends.shape)
     for where in groups:
         shared = (source.take(where), where.start, measure)
-        sweep(source, block_edges, (ends, compared), shared, into=(compared,))
+        sum_over_blocks(source, block_edges, (ends, compared), shared, into=(compared,))
     return np.asarray(compared[rows, which])
 
 
@@ -179,7 +179,7 @@ def mean_distance(X: Matrix | BlockSource) -> float:
     chosen = np.zeros(n, dtype=bool)
     chosen[index] = True
     rows = np.empty(n, dtype=object)
-    sweep(X, chosen_rows, (chosen,), into=(rows,))
+    sum_over_blocks(X, chosen_rows, (chosen,), into=(rows,))
     some = rows[index].tolist()
     return float(
         pairwise_distances(sparse.vstack(some, format="csr") if sparse.issparse(some[0]) else np.vstack(some)).mean()
@@ -210,7 +210,7 @@ class GraphHealth:
         )
 
 
-def examine(A: sparse.csr_array[Any]) -> GraphHealth:
+def graph_health(A: sparse.csr_array[Any]) -> GraphHealth:
     """Count the edges, isolated samples and connected components of a graph."""
     from scipy.sparse.csgraph import connected_components  # slow to import
 
@@ -220,7 +220,7 @@ def examine(A: sparse.csr_array[Any]) -> GraphHealth:
 
 
 @threads_for_blocks()  # rounding, which depends on threads, decides the order of isolated parts
-def parts(A: sparse.csr_array[Any], k: int, seed: int) -> Array:
+def spectral_clusters(A: sparse.csr_array[Any], k: int, seed: int) -> Array:
     """Spectral clustering: k parts of the graph with few and light edges between them. Returns the part of each sample.
 
     A. Ng, M. Jordan, Y. Weiss: On spectral clustering: analysis and an algorithm. NIPS 14, 2001.
@@ -247,7 +247,7 @@ def parts(A: sparse.csr_array[Any], k: int, seed: int) -> Array:
 
 
 @threads_for_blocks()
-def explained(source: BlockSource, part: Array) -> Array:
+def explained_variance(source: BlockSource, part: Array) -> Array:
     """The adjusted R^2 of each feature: the fraction of its variance between the parts, at least 0, (d,)."""
     n, X_moments = source.shape[0], moments(source)
     member = np.eye(int(part.max()) + 1)[part]

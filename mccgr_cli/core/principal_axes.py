@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from mccgr_cli.blocks.products import narrow_product, times
-from mccgr_cli.blocks.protocol import Array, BlockSource, Matrix, Partial, sweep
+from mccgr_cli.blocks.protocol import Array, BlockSource, Matrix, Partial, sum_over_blocks
 
 OVERSAMPLE = 10  # extra directions of the randomized SVD
 PASSES = 5  # over X; each improves the directions
@@ -44,7 +44,7 @@ def leading_axes(
     for remaining in reversed(range(PASSES)):
         basis, _ = np.linalg.qr(directions)
         scaled = scale[:, None] * basis
-        crossed, sums = sweep(source, forth_and_back, shared=(scaled.astype(source.dtype), shift @ scaled))
+        crossed, sums = sum_over_blocks(source, forth_and_back, shared=(scaled.astype(source.dtype), shift @ scaled))
         directions = scale[:, None] * (crossed - np.outer(shift, sums))  # Y'Y basis
         if not remaining:
             sizes, vectors = decomposed(basis, directions)

@@ -15,7 +15,7 @@ import numpy as np
 from scipy import sparse
 
 from mccgr_cli.blocks.products import Moments, block_moments, moments
-from mccgr_cli.blocks.protocol import Array, BlockSource, Matrix, Partial, sweep
+from mccgr_cli.blocks.protocol import Array, BlockSource, Matrix, Partial, sum_over_blocks
 from mccgr_cli.blocks.threads import threads_for_blocks
 from mccgr_cli.catalog import HISTORY, SILENCED
 from mccgr_cli.core.methods import METHODS
@@ -65,7 +65,7 @@ class Factors:
         return len(self.history["objective"]) - 1
 
 
-def shortfall(factors: Factors, settings: Settings) -> str | None:
+def why_not_converged(factors: Factors, settings: Settings) -> str | None:
     """Why a run did not converge, and which option to raise; None if it converged."""
     if factors.converged:
         return None
@@ -140,7 +140,7 @@ def solve(
 
     for restart, (W, H) in enumerate(pending, first):
         update = make_update(source, settings, graph, X_moments, W, H, alpha)
-        run = Course(update, settings, restart, on_step)
+        run = SolverRun(update, settings, restart, on_step)
         if resumed is not None and restart == first:
             run.restore(resumed)
         else:
@@ -166,7 +166,7 @@ def checked_moments(source: BlockSource) -> Moments:
 
 
 @threads_for_blocks()
-def begin(source: BlockSource, settings: Settings, graph: sparse.csr_array[Any] | None = None) -> list[Start]:
+def starting_points(source: BlockSource, settings: Settings, graph: sparse.csr_array[Any] | None = None) -> list[Start]:
     """W and H of all starts."""
     rng = np.random.default_rng(settings.seed)
     return list(choose_starts(source, settings, moments(source), graph, rng, settings.restarts))
@@ -220,7 +220,7 @@ def make_update(
     return method.update(settings.solver)(problem, W, H)
 
 
-class Course:
+class SolverRun:
     """The iterations from one start: records them and decides when to stop."""
 
     def __init__(
@@ -300,7 +300,7 @@ def transform(source: BlockSource, H: Array, rho: Array, method: str) -> Array:
 @threads_for_blocks()
 def squared_errors(source: BlockSource, W: Array, H: Array) -> Array:
     """sum_i (x_ij - (WH)_ij)^2 of every feature, (d,)."""
-    (errors,) = sweep(source, block_errors, (W,), (H.astype(np.float64),))
+    (errors,) = sum_over_blocks(source, block_errors, (W,), (H.astype(np.float64),))
     return np.maximum(errors, 0)
 
 

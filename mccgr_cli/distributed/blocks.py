@@ -28,7 +28,7 @@ from mccgr_cli.distributed.connection import CHECK_SECONDS, LOSSES, SENDING_LOSS
 from mccgr_cli.distributed.shared_arrays import ArrayExchange, Location, SharedArray, open_shared
 from mccgr_cli.errors import DataError, MccgrError
 from mccgr_cli.files.lazy_matrix import StoredMatrix
-from mccgr_cli.system.memory import available
+from mccgr_cli.system.memory import available_memory
 from mccgr_cli.system.processes import call_safely, result_or_raise
 
 if TYPE_CHECKING:
@@ -54,10 +54,10 @@ class ClusterBlocks:
         blocks = row_slices(size)
         self._block_rows = blocks[0].stop - blocks[0].start
         self._row_bytes = size.bytes / size.samples
-        workers = cluster.await_workers()
+        workers = cluster.wait_for_workers()
         blocks_per_part = -(-len(blocks) // (PARTS_PER_WORKER * len(workers)))
         groups = [blocks[some] for some in chunks(len(blocks), blocks_per_part)]
-        self._parts = [Part(slice(group[0].start, group[-1].stop)) for group in groups]
+        self._parts = [HeldPart(slice(group[0].start, group[-1].stop)) for group in groups]
         self._assign(self._parts)
 
     def map(
@@ -76,7 +76,7 @@ class ClusterBlocks:
     def take(self, where: slice) -> Matrix:
         return self._X.part(where).load() if isinstance(self._X, StoredMatrix) else row_view(self._X, where)
 
-    def _assign(self, parts: Sequence[Part]) -> None:
+    def _assign(self, parts: Sequence[HeldPart]) -> None:
         """Send parts to the workers with the most free memory, and wait until they have arrived."""
         while parts:
             free = wait_for_memory(self._cluster)
@@ -94,14 +94,14 @@ class ClusterBlocks:
             for part in parts:
                 self._count_loss(part)
 
-    def _count_loss(self, part: Part) -> None:
+    def _count_loss(self, part: HeldPart) -> None:
         part.losses += 1
         if part.losses > MOST_LOSSES:
             what = f"{part.losses} workers in a row were lost with the same rows"
             raise MccgrError(self._cluster.scheduler, what, "there may be too little memory; see their logs")
 
 
-class Part:
+class HeldPart:
     """Some rows of X, and the worker that holds them."""
 
     def __init__(self, rows: slice) -> None:
@@ -136,7 +136,7 @@ class Part:
             try:
                 self._future.result(timeout=LOOK_SECONDS)
             except TimeoutError:
-                if self.worker not in free_memory(cluster, cluster.await_workers()):
+                if self.worker not in free_memory(cluster, cluster.wait_for_workers()):
                     return False
             except MccgrError:
                 raise
@@ -274,7 +274,7 @@ def row_type(array: Array | None) -> Any:
 def wait_for_memory(cluster: Cluster) -> dict[str, float]:
     """As :func:`free_memory`, after waiting until at least one worker can start something."""
     deadline = time.monotonic() + WORKER_SECONDS
-    while not (free := free_memory(cluster, cluster.await_workers())):
+    while not (free := free_memory(cluster, cluster.wait_for_workers())):
         if time.monotonic() > deadline:
             raise MccgrError(cluster.scheduler, "its workers have no free memory", "give them more memory")
         time.sleep(CHECK_SECONDS)
@@ -284,7 +284,7 @@ def wait_for_memory(cluster: Cluster) -> dict[str, float]:
 def free_memory(cluster: Cluster, workers: Sequence[str]) -> dict[str, float]:
     """Bytes for further rows on each worker that is not paused. Workers on one machine share its memory."""
     per_host = Counter(urlsplit(worker).hostname for worker in workers)
-    with cluster.reaching():
+    with cluster.scheduler_errors():
         found = cluster.client.run(memory_of_worker, workers=list(workers), on_error="return")
     return {
         worker: max(1.0, min(HELD_SHARE * limit - used, HELD_SHARE * free / per_host[urlsplit(worker).hostname]))
@@ -298,4 +298,9 @@ def free_memory(cluster: Cluster, workers: Sequence[str]) -> dict[str, float]:
 def memory_of_worker(dask_worker: Any = None) -> tuple[bool, float, float, float]:
     """Whether a worker is running (not paused), its memory limit, its use, and the free memory of its machine."""
     limit = float(dask_worker.memory_manager.memory_limit or np.inf)
-    return dask_worker.status.name == "running", limit, float(dask_worker.monitor.get_process_memory()), available()
+    return (
+        dask_worker.status.name == "running",
+        limit,
+        float(dask_worker.monitor.get_process_memory()),
+        available_memory(),
+    )

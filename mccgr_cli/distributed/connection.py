@@ -60,7 +60,7 @@ class Cluster:
 
     def workers(self) -> list[str]:
         """The addresses of all connected workers with the same mccgr and the same files as here."""
-        with self.reaching():
+        with self.scheduler_errors():
             connected = list(self.client.nthreads())
         working = bool(self._accepted)
         self._accepted &= set(connected)
@@ -80,7 +80,7 @@ class Cluster:
         self._files += paths
         self._accepted.clear()
 
-    def await_workers(self) -> list[str]:
+    def wait_for_workers(self) -> list[str]:
         """As :meth:`workers`, after waiting for the workers that we started, or for at least one of another cluster."""
         wanted, here = self._wanted, local_processes(self.scheduler) is not None
         if len(found := self.workers()) >= wanted:
@@ -103,7 +103,7 @@ class Cluster:
         return found
 
     @contextlib.contextmanager
-    def reaching(self) -> Iterator[None]:
+    def scheduler_errors(self) -> Iterator[None]:
         """Turn any error of Dask into one about the scheduler, if the scheduler is gone."""
         try:
             yield
@@ -149,13 +149,13 @@ class Cluster:
 
     def _run_on(self, workers: list[str], function: Callable[..., Any], argument: str) -> dict[str, Any]:
         """The result of a function of the standard library on each worker, or its error."""
-        with self.reaching():
+        with self.scheduler_errors():
             answers: dict[str, Any] = self.client.run(function, argument, workers=workers, on_error="return")
         return answers
 
 
 @contextlib.contextmanager
-def joined(scheduler: str, on_note: OnNote = lambda note: None) -> Iterator[Cluster]:
+def connect(scheduler: str, on_note: OnNote = lambda note: None) -> Iterator[Cluster]:
     """Connect to a cluster.
 
     ``scheduler`` is ``tcp://HOST:PORT``, ``tls://HOST:PORT``, or ``local:N``, which starts N processes here that end
@@ -178,7 +178,7 @@ def joined(scheduler: str, on_note: OnNote = lambda note: None) -> Iterator[Clus
             cluster = stack.enter_context(local_cluster(number))
             client = stack.enter_context(connected_client(cluster.scheduler_address, scheduler, cluster.loop))
         joined_cluster = Cluster(scheduler, client, on_note)
-        with joined_cluster.reaching():
+        with joined_cluster.scheduler_errors():
             yield joined_cluster
 
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from mccgr_cli.distributed.connection import SENDING_LOSSES, Cluster
 from mccgr_cli.errors import MccgrError
-from mccgr_cli.system.processes import Crew, Ending, Task, call_safely
+from mccgr_cli.system.processes import Ending, Task, WorkerPool, call_safely
 
 if TYPE_CHECKING:
     from distributed import Future
@@ -25,7 +25,7 @@ LOOK_SECONDS = 0.5  # between two checks which workers are connected
 LOSSES_IN_A_ROW = 10  # of the shared data, without any result in between
 
 
-class ClusterWorkers(Crew):
+class ClusterPool(WorkerPool):
     """All workers that a cluster has at any time."""
 
     max_deaths = 3  # a worker of a cluster may also go for reasons of its own
@@ -49,12 +49,12 @@ class ClusterWorkers(Crew):
     def _look(self, now: bool = False) -> list[str]:
         """The workers that are connected, or were a moment ago."""
         if now or not self._connected or time.monotonic() - self._checked > LOOK_SECONDS:
-            self._connected = self.cluster.workers() or self.cluster.await_workers()
+            self._connected = self.cluster.workers() or self.cluster.wait_for_workers()
             self._checked = time.monotonic()
         return self._connected
 
     def _start(self, worker: str, task: Task) -> None:
-        with self.cluster.reaching():
+        with self.cluster.scheduler_errors():
             how = {"workers": [worker], "allow_other_workers": False, "pure": False, "key": f"mccgr-{uuid.uuid4().hex}"}
             future = self.cluster.client.submit(call_safely, self._function, task[1], self._send_shared(), **how)
             future.add_done_callback(lambda _, replied=self._replied: replied.put(worker))
@@ -69,7 +69,7 @@ class ClusterWorkers(Crew):
             if self._losses:  # in some clusters only the scheduler can be reached from outside
                 self.cluster.client.direct_to_workers = False
             self._losses += 1
-            with contextlib.suppress(*SENDING_LOSSES), self.cluster.reaching():
+            with contextlib.suppress(*SENDING_LOSSES), self.cluster.scheduler_errors():
                 self._scattered = self.cluster.client.scatter([self._shared], broadcast=True, hash=False)[0]
         return self._scattered
 
@@ -90,7 +90,7 @@ class ClusterWorkers(Crew):
         patience = LOOK_SECONDS
         while True:
             try:
-                with self.cluster.reaching():
+                with self.cluster.scheduler_errors():
                     reply = future.result(timeout=patience)
                 self._losses = 0
                 return Ending.DONE, reply

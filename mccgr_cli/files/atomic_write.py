@@ -22,9 +22,9 @@ from pathlib import Path
 from typing import BinaryIO
 
 from mccgr_cli.errors import OutputError
-from mccgr_cli.system.locks import lock
-from mccgr_cli.system.memory import in_words
-from mccgr_cli.system.signals import uninterrupted
+from mccgr_cli.system.locks import try_lock
+from mccgr_cli.system.memory import format_bytes
+from mccgr_cli.system.signals import ignored_interrupts
 
 LOCK, TEMPORARY = ".mccgr.lock", ".mccgr.tmp"
 LONGEST_NAME = 100  # bytes of a file name that go into the names of its lock and temporary file
@@ -41,7 +41,7 @@ REMEDIES = {
 
 
 @contextlib.contextmanager
-def writing(where: str) -> Iterator[None]:
+def output_errors(where: str) -> Iterator[None]:
     """Turn errors of the system about an output into an OutputError with a remedy."""
     try:
         yield
@@ -58,12 +58,12 @@ def writing(where: str) -> Iterator[None]:
 # Before anything is computed
 
 
-class Claim:
+class OutputLock:
     """The right to write a file, until it is released or the process ends. Only one run at a time has it."""
 
     def __init__(self, path: Path, overwrite: bool) -> None:
         check_destination(path, overwrite)
-        with writing(str(path)):
+        with output_errors(str(path)):
             target = path.resolve()
             remove_files_of_killed_runs(target.parent)
             self._path = lock_path(target)
@@ -75,7 +75,7 @@ class Claim:
             raise
 
     def release(self) -> None:
-        with uninterrupted():
+        with ignored_interrupts():
             if self._file is not None:
                 remove(self._path)
                 self._file.close()
@@ -90,7 +90,7 @@ def open_locked(path: Path, output: Path) -> BinaryIO | None:
     """The lock file of an output, locked. None if the file system has no locks: then the first run to finish wins."""
     for _ in range(LOCK_TRIES):
         file = open_lock(path)
-        locked = lock(file)
+        locked = try_lock(file)
         if locked and os.fstat(file.fileno()).st_nlink:  # else its last holder has just removed it
             with contextlib.suppress(OSError):  # for people, and for remove_files_of_killed_runs
                 file.truncate(0)
@@ -133,7 +133,7 @@ def remove_files_of_killed_runs(folder: Path) -> None:
         with contextlib.suppress(OSError), path.open("rb") as file:
             # On some file systems a machine does not see the locks of others: leave their files alone.
             of_this_machine = file_head(file).endswith(f" on {socket.gethostname()}")
-            if of_this_machine and lock(file) and os.fstat(file.fileno()).st_nlink:
+            if of_this_machine and try_lock(file) and os.fstat(file.fileno()).st_nlink:
                 stem = re.escape(name.removesuffix(LOCK))
                 temporary = re.compile(rf"{stem}\.[0-9a-f]{{8}}{re.escape(TEMPORARY)}", re.DOTALL)
                 for left in filter(temporary.fullmatch, names):
@@ -160,17 +160,17 @@ def remove(path: Path) -> None:
 
 def check_space(path: Path, size: float) -> None:
     """An error if the disk has less than ``size`` bytes free."""
-    with writing(str(path)):
+    with output_errors(str(path)):
         folder = path.resolve().parent
         free = shutil.disk_usage(folder).free
     if size > free:
-        what = f"it takes {in_words(size)}, and {in_words(free)} are free in {folder}"
+        what = f"it takes {format_bytes(size)}, and {format_bytes(free)} are free in {folder}"
         raise OutputError(str(path), what, REMEDIES[errno.ENOSPC])
 
 
 def check_destination(path: Path, overwrite: bool) -> None:
     """An error if the file could not be written."""
-    with writing(str(path)):
+    with output_errors(str(path)):
         if path.is_dir():
             raise OutputError(str(path), "is a folder", "name a file in it with -o")
         if not path.parent.is_dir():
@@ -196,7 +196,7 @@ def write_files(
     contents: Mapping[Path, bytes],
     overwrite: bool,
     when_written: Callable[[], None] = lambda: None,
-    later: Callable[[], AbstractContextManager[None]] = uninterrupted,
+    later: Callable[[], AbstractContextManager[None]] = ignored_interrupts,
 ) -> None:
     """Write each file completely or not at all.
 
@@ -207,7 +207,7 @@ def write_files(
     staged = []
     for path in contents:
         check_destination(path, overwrite)
-        with writing(str(path)):
+        with output_errors(str(path)):
             target = path.resolve()  # replace what a link points to, not the link
         staged.append((path, temporary_path(target), target))
     for folder in {target.parent for _, _, target in staged}:
@@ -215,13 +215,13 @@ def write_files(
         check_space(here[0], sum(len(contents[path]) for path in here))
     try:
         for path, temporary, _ in staged:
-            with writing(str(path)), temporary.open("xb") as file:
+            with output_errors(str(path)), temporary.open("xb") as file:
                 file.write(contents[path])
                 file.flush()
                 os.fsync(file.fileno())
         with later():
             for path, temporary, target in staged:
-                with writing(str(path)):
+                with output_errors(str(path)):
                     publish(temporary, target, overwrite)
             when_written()
     except BaseException:
@@ -261,7 +261,7 @@ def rename_exclusively(temporary: Path, path: Path) -> None:
 
 def write_stream(content: bytes, stream: BinaryIO) -> None:
     rest = memoryview(content)
-    with writing("standard output"):
+    with output_errors("standard output"):
         while rest:  # with PYTHONUNBUFFERED a stream may take only a part at a time
             rest = rest[stream.write(rest) :]
         stream.flush()

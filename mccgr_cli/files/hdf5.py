@@ -18,7 +18,7 @@ from scipy import sparse
 from mccgr_cli.blocks.protocol import Array
 from mccgr_cli.errors import DataError
 from mccgr_cli.files.values import as_float
-from mccgr_cli.system.memory import require
+from mccgr_cli.system.memory import require_memory
 
 LARGEST_LENGTH = 1 << 48  # of a sparse matrix: beyond that, sizes in bytes overflow
 TEXT_BYTES = 64  # a text takes at least this much memory
@@ -84,7 +84,7 @@ def values_of(dataset: h5py.Dataset, where: str) -> Any:
     each = dataset.dtype.itemsize + (TEXT_BYTES if text else 0)
     check_chunks(dataset, where)
     amount = max(each * math.prod(dataset.shape), chunk_bytes(dataset))
-    require(amount, where, str(dataset.name), dataset.id.get_storage_size())
+    require_memory(amount, where, str(dataset.name), dataset.id.get_storage_size())
     return dataset.asstr(errors="replace")[()] if text else dataset[()]
 
 
@@ -158,7 +158,7 @@ def compressed_matrix(
     fits = width >= 0 and starts_fit(indptr, lines, len(data)) and len(indices) == len(data)
     if not fits or (len(indices) > 0 and (indices.min() < 0 or indices.max() >= width)):
         raise misfit(where)
-    require(8.0 * shape[0], where)  # for the starts of the rows
+    require_memory(8.0 * shape[0], where)  # for the starts of the rows
     make = sparse.csc_array if by_column else sparse.csr_array
     # As floats: duplicates are summed below, and small integers would overflow.
     matrix = make((as_float(data), indices, indptr), shape=shape).tocsr()

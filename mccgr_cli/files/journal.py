@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from mccgr_cli.errors import OutputError
-from mccgr_cli.files.atomic_write import writing
-from mccgr_cli.system.locks import lock
+from mccgr_cli.files.atomic_write import output_errors
+from mccgr_cli.system.locks import try_lock
 
 OPENING = b'{"run": "'  # every journal begins with this
 
@@ -29,14 +29,14 @@ class Journal:
     def __init__(self, path: Path, identity: str, overwrite: bool = False) -> None:
         self.path = path
         self.done: dict[str, Any] = {}
-        with writing(str(path)):
+        with output_errors(str(path)):
             if path.exists() and not path.is_file():
                 raise OutputError(str(path), "is not a regular file", "choose another name with -o, or move it")
             self._file = path.open("a+b", buffering=0)  # nothing is left to write when it is closed
         try:
-            if lock(self._file) is False:
+            if try_lock(self._file) is False:
                 raise OutputError(str(path), "another run is writing it", "wait for it, or choose another name with -o")
-            with writing(str(path)):
+            with output_errors(str(path)):
                 self._open(identity, overwrite)
         except BaseException:
             self.close()
@@ -64,7 +64,7 @@ class Journal:
     def add(self, name: str, result: Any) -> None:
         """Keep a piece; it is on the disk when this returns."""
         self.done[name] = result
-        with writing(str(self.path)):
+        with output_errors(str(self.path)):
             self._write({"name": name, "result": result, "sum": checksum(name, result)})
             if not os.fstat(self._file.fileno()).st_nlink:
                 raise OutputError(str(self.path), "was deleted while the run was writing it", "run it again")

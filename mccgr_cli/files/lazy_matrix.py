@@ -31,7 +31,7 @@ from mccgr_cli.blocks.rows import normalize
 from mccgr_cli.errors import DataError
 from mccgr_cli.files import hdf5
 from mccgr_cli.files.values import SAFE, as_float, check_scale, check_values, extremes, float_type
-from mccgr_cli.system.memory import in_words, require
+from mccgr_cli.system.memory import format_bytes, require_memory
 
 LOAD_BYTES = 64 << 20  # read at a time
 MOST_PACKED = 256 << 20  # bytes that are unpacked together; beyond that a few rows take as much memory as all
@@ -130,7 +130,7 @@ class StoredMatrix:
     def load(self) -> Matrix:
         """All rows, in memory. Values are checked in the same reading, before rows are converted or normalized."""
         if not self.checked:
-            require(self.size.bytes, self.where, f"/{self.name}", self.held)
+            require_memory(self.size.bytes, self.where, f"/{self.name}", self.held)
         some = chunks(self.size.samples, max(1, LOAD_BYTES * self.size.samples // max(1, self.size.bytes)))
         largest = [0.0]
 
@@ -240,7 +240,7 @@ def find_matrix(node: h5py.Dataset | h5py.Group, name: str, where: str) -> Store
     size = Size(*shape, dtype.itemsize, None if values is node else len(values))
     held = sum(part.id.get_storage_size() for part in parts.values())
     if size.bytes > MOST_UNPACKED * (FREE_BYTES + held):
-        what = f"{node.name} declares {in_words(size.bytes)} and holds next to nothing"
+        what = f"{node.name} declares {format_bytes(size.bytes)} and holds next to nothing"
         raise DataError(where, what, "make it again")
     for part in parts.values():
         hdf5.check_chunks(part, where)

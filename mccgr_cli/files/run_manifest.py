@@ -64,7 +64,7 @@ class Manifest:
         text = json.dumps({"format": FORMAT, "source": self.source, "stages": self._stages}, indent=2)
         write_files({self.path: text.encode() + b"\n"}, overwrite=True)
 
-    def leave_out(self, stages: Container[str]) -> None:
+    def remove_other_stages(self, stages: Container[str]) -> None:
         """Remove the files of all stages but these, if earlier runs made them."""
         for stage in [stage for stage in self._stages if stage not in stages]:
             name = self._stages[stage].get("file")
@@ -73,7 +73,7 @@ class Manifest:
             del self._stages[stage]
 
 
-def key_of(*parts: object) -> str:
+def hash_of(*parts: object) -> str:
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
 
 
@@ -92,7 +92,7 @@ def read_object(path: Path) -> dict[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
-def foreign(manifest: Manifest, names: Sequence[str]) -> list[str]:
+def files_of_others(manifest: Manifest, names: Sequence[str]) -> list[str]:
     """Files of these names that exist and were not made by a run, also links that lead nowhere."""
     own_name = [] if manifest.can_be_written else [NAME]
     folder = manifest.path.parent

@@ -126,7 +126,7 @@ def draw(descriptors: Iterable[Array], number: int, random: np.random.Generator)
     return kept
 
 
-def frequencies(X: Array) -> str:
+def describe_word_use(X: Array) -> str:
     """A sentence about how evenly the words are used."""
     totals = X.sum(axis=0, dtype=np.float64)
     shares = np.sort(totals[totals > 0])[::-1] / totals.sum()

@@ -27,7 +27,7 @@ TURNED = range(2, 9)  # values of the EXIF orientation for which the stored imag
 DECODER_CRASHED = "its decoder crashed"
 
 
-class Unusable(Exception):
+class UnusableImage(Exception):
     """An image must be skipped; the text says why."""
 
 
@@ -54,17 +54,17 @@ def open_image(path: str, max_pixels: int) -> Iterator[Image.Image]:
         size = size_of_regular(path)
         file = open(path, "rb")  # noqa: PTH123, SIM115
     except (OSError, ValueError) as fault:
-        raise Unusable(reading_fault(fault)) from None
+        raise UnusableImage(reading_fault(fault)) from None
     try:
         with file, without_pillow_limits(), Image.open(file, formats=FORMATS) as image:
             width, height = image.size
             if width * height > max_pixels:
-                raise Unusable(f"{width} x {height} pixels are more than --max-pixels {max_pixels}")
+                raise UnusableImage(f"{width} x {height} pixels are more than --max-pixels {max_pixels}")
             yield image
-    except Unusable:
+    except UnusableImage:
         raise
     except UnidentifiedImageError:
-        raise Unusable("not an image, or damaged at its beginning" if size else "empty file") from None
+        raise UnusableImage("not an image, or damaged at its beginning" if size else "empty file") from None
     except Exception as fault:  # decoders raise errors of all types
         raise undecodable(fault) from None
 
@@ -73,18 +73,18 @@ def size_of_regular(path: str) -> int:
     """The size of a regular file in bytes. Other files are refused: a pipe would block, a device may never end."""
     status = os.stat(path)  # noqa: PTH116
     if not stat.S_ISREG(status.st_mode):
-        raise Unusable("not a regular file")
+        raise UnusableImage("not a regular file")
     return status.st_size
 
 
-def fingerprint(path: str) -> str:
+def file_sha256(path: str) -> str:
     """The SHA-256 of a file."""
     try:
         size_of_regular(path)
         with open(path, "rb") as file:  # noqa: PTH123
             return hashlib.file_digest(file, "sha256").hexdigest()
     except OSError as fault:
-        raise Unusable(reading_fault(fault)) from None
+        raise UnusableImage(reading_fault(fault)) from None
 
 
 @contextlib.contextmanager
@@ -186,7 +186,7 @@ def deep_values(image: Image.Image, max_size: int) -> Array:
     values = np.asarray(image)
     low, high = (0.0, 65535.0) if image.mode != "F" and values.max() < 65536 else (values.min(), values.max())
     if not np.isfinite([low, high]).all():  # one NaN makes both NaN
-        raise Unusable("some of its pixels are NaN or infinite")
+        raise UnusableImage("some of its pixels are NaN or infinite")
     if values.dtype.kind != "u":
         values = values.astype(np.float32)
     values = scaled_down(values, max_size).astype(np.float64)
@@ -194,8 +194,8 @@ def deep_values(image: Image.Image, max_size: int) -> Array:
     return scaled
 
 
-def undecodable(fault: BaseException) -> Unusable:
+def undecodable(fault: BaseException) -> UnusableImage:
     if isinstance(fault, MemoryError) or "nsufficient memory" in str(fault):  # OpenCV's message
-        return Unusable("needs more memory than there is")
+        return UnusableImage("needs more memory than there is")
     reason = str(fault).strip() or type(fault).__name__
-    return Unusable(f"cannot be decoded: {reason[0].lower()}{reason[1:]}")
+    return UnusableImage(f"cannot be decoded: {reason[0].lower()}{reason[1:]}")

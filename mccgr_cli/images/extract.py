@@ -19,10 +19,10 @@ from mccgr_cli.blocks.threads import threads_for_blocks
 from mccgr_cli.errors import DataError, ParameterError
 from mccgr_cli.images import sift
 from mccgr_cli.images.codebook import Codebook, check_words, count, draw, learn
-from mccgr_cli.images.decode import DECODER_CRASHED, Unusable, decode, fingerprint, undecodable
+from mccgr_cli.images.decode import DECODER_CRASHED, UnusableImage, decode, file_sha256, undecodable
 from mccgr_cli.images.find import ImageFile, Skipped
 from mccgr_cli.images.settings import Description, Learning
-from mccgr_cli.system.processes import Crew
+from mccgr_cli.system.processes import WorkerPool
 
 OnProgress = Callable[[str, int, int], None]  # what is being done, how many images are done, of how many
 Given = ParamSpec("Given")
@@ -53,7 +53,7 @@ def learn_codebooks(
     images: Sequence[ImageFile],
     description: Description,
     learning: Learning,
-    workers: Crew,
+    workers: WorkerPool,
     max_pixels: int,
     strict: bool = False,
     on_progress: OnProgress = lambda *_: None,
@@ -101,7 +101,7 @@ def quotas(images: int, learning: Learning) -> list[int]:
 def count_words(
     images: Sequence[ImageFile],
     books: Sequence[Codebook],
-    workers: Crew,
+    workers: WorkerPool,
     max_pixels: int,
     strict: bool = False,
     on_progress: OnProgress = lambda *_: None,
@@ -138,13 +138,13 @@ def usable(
             continue
         skipped.append(Skipped(image.name, result))
         if strict:
-            raise unusable(skipped[-1])
+            raise unusable_image(skipped[-1])
     if len(skipped) == len(images):
         what = f"none of {len(images)} can be used; the first is {skipped[0].name}: {skipped[0].reason}"
         raise DataError("images", what, "mend them, or see the limits in 'mccgr extract --help'")
 
 
-def unusable(one: Skipped) -> DataError:
+def unusable_image(one: Skipped) -> DataError:
     return DataError(one.name, one.reason, "mend or remove it, or leave out --strict")
 
 
@@ -157,7 +157,7 @@ def for_one_image(function: Callable[Given, Result | str]) -> Callable[Given, Re
         try:
             with threads_for_blocks():
                 return function(*args, **kwargs)
-        except Unusable as fault:
+        except UnusableImage as fault:
             return str(fault)
         except (MemoryError, cv2.error) as fault:  # OpenCV reports a lack of memory as its own error
             return str(undecodable(fault))
@@ -180,7 +180,7 @@ def count_image(image: ImageFile, books: Sequence[Codebook], max_pixels: int) ->
     counts = count(describe(decoded.grey, description), books)
     if not counts[0].any():
         return nothing_found(decoded.grey, description)
-    return WordCounts(counts, fingerprint(image.path), decoded.remarks)
+    return WordCounts(counts, file_sha256(image.path), decoded.remarks)
 
 
 def describe(grey: Array, description: Description) -> Iterator[Array]:

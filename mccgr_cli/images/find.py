@@ -40,7 +40,7 @@ class Collection:
     ignored: list[str] = field(default_factory=list)  # files whose names are not those of images
 
 
-def find(folder: str, labelled: bool = True) -> Collection:
+def images_in_folder(folder: str, labelled: bool = True) -> Collection:
     """The images in a folder, ordered by name.
 
     Each folder of the first level is a category, which is the label of all images below it. If there are only images
@@ -53,20 +53,20 @@ def find(folder: str, labelled: bool = True) -> Collection:
     except OSError as fault:
         raise DataError(folder, reading_fault(fault), "name a folder of images") from None
     for path in walk(root, Path(), found, {}):
-        label = text_of(path.parts[0]) if labelled and len(path.parts) > 1 else None
-        found.images.append(ImageFile(str(root / path), text_of(path.as_posix()), label))
+        label = name_as_text(path.parts[0]) if labelled and len(path.parts) > 1 else None
+        found.images.append(ImageFile(str(root / path), name_as_text(path.as_posix()), label))
     if not found.images and found.skipped:
         first = found.skipped[0]
         raise DataError(folder, f"no image can be reached; {first.name}: {first.reason}")
     if not found.images:
-        others = counted(len(found.ignored), "file")
+        others = count_of(len(found.ignored), "file")
         held = f"{others}, none an image by its name" if found.ignored else "no image in it"
         raise DataError(folder, held, f"mccgr reads {' '.join(SUFFIXES)}")
     check_labels(found.images, folder)
     used = {image.label for image in found.images}
     if None not in used:
         found.empty = [
-            text_of(f.name) for f in sorted(root.iterdir()) if is_category(f) and text_of(f.name) not in used
+            name_as_text(f.name) for f in sorted(root.iterdir()) if is_category(f) and name_as_text(f.name) not in used
         ]
     return found
 
@@ -92,7 +92,7 @@ def walk(root: Path, below: Path, found: Collection, visited: dict[tuple[int, in
     except OSError as fault:
         reason = reading_fault(fault)
     if reason:
-        found.skipped.append(Skipped(text_of(below.as_posix()), text_of(reason)))
+        found.skipped.append(Skipped(name_as_text(below.as_posix()), name_as_text(reason)))
         return
     for name in names:
         if name.startswith("."):  # hidden files, among them those that macOS adds for each file
@@ -103,10 +103,10 @@ def walk(root: Path, below: Path, found: Collection, visited: dict[tuple[int, in
         elif path.suffix.lower() in SUFFIXES:
             yield path
         else:
-            found.ignored.append(text_of(path.as_posix()))
+            found.ignored.append(name_as_text(path.as_posix()))
 
 
-def from_list(content: bytes, labelled: bool = True) -> Collection:
+def images_on_list(content: bytes, labelled: bool = True) -> Collection:
     """The images on a list: one path a line, or paths separated by zero bytes as ``find -print0`` writes them.
 
     Labels are as if :func:`find` were given the deepest folder that holds all of them.
@@ -120,7 +120,7 @@ def from_list(content: bytes, labelled: bool = True) -> Collection:
     common = Path(os.path.commonpath(folders))
     labels = [next(iter(Path(folder).relative_to(common).parts), None) if labelled else None for folder in folders]
     images = [
-        ImageFile(path, text_of(path), None if label is None else text_of(label))
+        ImageFile(path, name_as_text(path), None if label is None else name_as_text(label))
         for path, label in zip(paths, labels, strict=True)
     ]
     check_labels(images, "standard input")
@@ -131,19 +131,19 @@ def check_labels(images: Sequence[ImageFile], where: str) -> None:
     """Refuse a mixture of images with and without labels."""
     loose = [image.name for image in images if image.label is None]
     if 0 < len(loose) < len(images):
-        what = f"{counted(len(loose), 'image')} beside folders with {len(images) - len(loose)}, first {loose[0]}"
+        what = f"{count_of(len(loose), 'image')} beside folders with {len(images) - len(loose)}, first {loose[0]}"
         raise DataError(where, what, "move them into a folder of their own, or give --no-labels")
 
 
-def text_of(name: str) -> str:
+def name_as_text(name: str) -> str:
     """A file name as valid text: bytes that are not UTF-8 become escapes."""
     return os.fsencode(name).decode("utf-8", "backslashreplace")
 
 
-def counted(number: int, noun: str) -> str:
+def count_of(number: int, noun: str) -> str:
     """A number with its noun.
 
-    >>> counted(1, "image"), counted(2, "image")
+    >>> count_of(1, "image"), count_of(2, "image")
     ('1 image', '2 images')
     """
     return f"{number} {noun}{'' if number == 1 else 's'}"

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from mccgr_cli.images.decode import Unusable, open_image
+from mccgr_cli.images.decode import UnusableImage, open_image
 from mccgr_cli.images.find import ImageFile
 from mccgr_cli.images.settings import Description
 
@@ -18,7 +18,7 @@ PATCHES_ALONG_SIDE = 4  # of the largest size that fit along a square image, at 
 FINEST_STEP = 2  # pixels
 
 
-def suited(images: Sequence[ImageFile], usual: Description, max_pixels: int) -> Description:
+def adapt_to_images(images: Sequence[ImageFile], usual: Description, max_pixels: int) -> Description:
     """The usual description; for small images with a finer grid and without patches that are too large."""
     some = np.linspace(0, len(images) - 1, min(len(images), MEASURED_IMAGES)).astype(int)
     sizes = [size for size in (side(images[i], usual.max_size, max_pixels) for i in some) if size]
@@ -35,7 +35,7 @@ def side(image: ImageFile, max_size: int, max_pixels: int) -> float:
     try:
         with open_image(image.path, max_pixels) as opened:
             width, height = opened.size
-    except Unusable:
+    except UnusableImage:
         return 0.0
     shrink = min(1.0, max_size / max(width, height)) if max_size else 1.0
     return float(shrink * (width * height) ** 0.5)

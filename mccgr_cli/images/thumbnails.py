@@ -12,11 +12,10 @@ from PIL import Image
 
 from mccgr_cli.errors import DataError
 from mccgr_cli.images import decode
-from mccgr_cli.images.find import find, reading_fault
+from mccgr_cli.images.find import images_in_folder, reading_fault
 
 # WebP needs two thirds of the bytes of a JPEG of the same look. More effort than 4 hardly makes it smaller.
 QUALITY, EFFORT = 70, 4
-LOST = decode.DECODER_CRASHED
 
 
 @dataclass(frozen=True)
@@ -29,7 +28,7 @@ class Thumbnail:
     fault: str | None = None
 
 
-def locate(folder: str, names: Sequence[str]) -> list[str | None]:
+def locate_images(folder: str, names: Sequence[str]) -> list[str | None]:
     """The paths of the images with these names in a folder; None for missing ones.
 
     The names come from a file, and the report may be published: no name may lead out of the folder.
@@ -41,7 +40,7 @@ def locate(folder: str, names: Sequence[str]) -> list[str | None]:
     root = os.path.abspath(folder)  # noqa: PTH100
     found = [path_within(root, name) for name in names]
     if any(path is None and "\\" in name for path, name in zip(found, names, strict=True)):  # bytes that are not UTF-8
-        by_name = {image.name: image.path for image in find(folder, labelled=False).images}
+        by_name = {image.name: image.path for image in images_in_folder(folder, labelled=False).images}
         found = [path or by_name.get(name) for path, name in zip(found, names, strict=True)]
     return found
 
@@ -62,7 +61,7 @@ def make_thumbnail(path: str | None, size: int, max_pixels: int) -> Thumbnail:
     try:
         with decode.open_image(path, max_pixels) as image:
             return shrunk(image, size)
-    except decode.Unusable as fault:
+    except decode.UnusableImage as fault:
         return Thumbnail(fault=str(fault))
 
 

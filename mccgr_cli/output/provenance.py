@@ -59,10 +59,10 @@ def inputs_of(provenance: Any) -> list[dict[str, Any]]:
 def pairs(values: Any) -> Pairs:
     if not isinstance(values, dict):
         return []
-    return [(str(name), in_words(value)) for name, value in sorted(values.items()) if value is not None]
+    return [(str(name), format_value(value)) for name, value in sorted(values.items()) if value is not None]
 
 
-def in_words(value: Any) -> str:
+def format_value(value: Any) -> str:
     if isinstance(value, float):
         return f"{value:g}"
-    return ", ".join(map(in_words, value)) if isinstance(value, list) else str(value)
+    return ", ".join(map(format_value, value)) if isinstance(value, list) else str(value)

@@ -9,7 +9,7 @@ if sys.platform != "win32":
     import fcntl
 
 
-def lock(file: IO[Any]) -> bool | None:
+def try_lock(file: IO[Any]) -> bool | None:
     """Lock an open file for this process until the file is closed or the process ends.
 
     Returns False if another process holds the lock, and None if the file system has no locks.

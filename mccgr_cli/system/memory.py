@@ -12,15 +12,15 @@ from mccgr_cli.errors import DataError, MccgrError
 if sys.platform != "win32":
     import resource
 
-LEAST = 6e8  # bytes that the libraries need: with less, some end the process or never stop asking for memory
+MINIMUM_BYTES = 6e8  # bytes that the libraries need: with less, some end the process or never stop asking for memory
 MOST_CREDIBLE = 1000  # an array in memory may be at most this many times larger than its bytes in a file
 UNITS = ("B", "kB", "MB", "GB", "TB", "PB")
 
 
-def in_words(amount: float) -> str:
+def format_bytes(amount: float) -> str:
     """A number of bytes with a unit.
 
-    >>> in_words(8e9), in_words(1_234_567), in_words(12)
+    >>> format_bytes(8e9), format_bytes(1_234_567), format_bytes(12)
     ('8 GB', '1.23 MB', '12 B')
     """
     power = 0
@@ -29,29 +29,33 @@ def in_words(amount: float) -> str:
     return f"{amount:.3g} {UNITS[power]}"
 
 
-def available() -> int:
+def available_memory() -> int:
     """Bytes that this process can still use; a batch system may allow less than is free."""
     return min([free_on_machine(), *left_by_limits(), *left_by_shell()])
 
 
-def require(amount: float, where: str, what: str = "it", held: float | None = None) -> None:
+def require_memory(amount: float, where: str, what: str = "it", held: float | None = None) -> None:
     """Raise an error unless ``amount`` bytes are free. Call this before reading: a file can declare any size.
 
     ``where`` and ``what`` name the file and the thing in it. ``held`` are the bytes that it takes in the file, if
     known: an ``amount`` far above them suggests a damaged file.
     """
-    free = available()
+    free = available_memory()
     if amount > free:
         credible = held is None or amount <= MOST_CREDIBLE * held
         remedy = "use a larger machine, or store it as HDF5 by rows" if credible else "the file may be damaged"
-        raise DataError(where, f"{what} takes {in_words(amount)} of memory, and {in_words(free)} are free", remedy)
+        raise DataError(
+            where, f"{what} takes {format_bytes(amount)} of memory, and {format_bytes(free)} are free", remedy
+        )
 
 
-def require_least() -> None:
+def require_minimum() -> None:
     """Raise an error if ``ulimit`` leaves too little memory for the libraries."""
-    left = min(left_by_shell(), default=LEAST)
-    if left < LEAST:
-        what = f"leaves {in_words(left)} of memory to this process, and libraries take {in_words(LEAST)}"
+    left = min(left_by_shell(), default=MINIMUM_BYTES)
+    if left < MINIMUM_BYTES:
+        what = (
+            f"leaves {format_bytes(left)} of memory to this process, and libraries take {format_bytes(MINIMUM_BYTES)}"
+        )
         raise MccgrError("ulimit", what, "raise it")
 
 

@@ -43,7 +43,7 @@ class Ending(Enum):
     RETURNED = auto()  # shared data were lost, through no fault of this item
 
 
-class Crew(ABC):
+class WorkerPool(ABC):
     """A pool of workers that apply a function to many items, one item at a time each."""
 
     max_deaths = 2  # of workers with the same item, after which the item is lost
@@ -78,14 +78,14 @@ class Crew(ABC):
         """
         results: dict[int, Result] = {}
         following = 0
-        with contextlib.closing(self.as_done(function, items, shared, lost, results)) as done:
+        with contextlib.closing(self.as_completed(function, items, shared, lost, results)) as done:
             for number, result in done:
                 results[number] = result
                 while following in results:
                     yield results.pop(following)
                     following += 1
 
-    def as_done(
+    def as_completed(
         self,
         function: Callable[..., Result],
         items: Iterable[Item],
@@ -136,14 +136,14 @@ def pop_all(queue: deque[Item]) -> Iterator[Item]:
         yield queue.popleft()
 
 
-class Workers(Crew):
+class LocalPool(WorkerPool):
     """A pool of ``jobs`` processes of this machine. With 0 jobs the work is done in this process, unprotected."""
 
     def __init__(self, jobs: int) -> None:
         self.jobs, self.in_this_process = jobs, jobs == 0
         self._workers: list[Worker] = []
 
-    def __enter__(self) -> Workers:
+    def __enter__(self) -> LocalPool:
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -47,12 +47,12 @@ def postponed_interrupts() -> Iterator[None]:
             signal.raise_signal(number)
 
 
-def uninterrupted() -> contextlib.AbstractContextManager[None]:
+def ignored_interrupts() -> contextlib.AbstractContextManager[None]:
     """Ignore interrupts within the block, for short work that must be finished."""
     return handled_by(signal.SIG_IGN)
 
 
-class Noted:
+class RecordedInterrupt:
     """Records the first interrupt, so that work can end in good order; a later one ends it at once."""
 
     def __init__(self) -> None:
@@ -82,9 +82,9 @@ class Noted:
 
 
 @contextlib.contextmanager
-def noted_interrupts() -> Iterator[Noted]:
+def recorded_interrupts() -> Iterator[RecordedInterrupt]:
     """Record the first interrupt within the block; act on it at the end if nobody has before."""
-    noted = Noted()
+    noted = RecordedInterrupt()
     try:
         noted.start()
         yield noted

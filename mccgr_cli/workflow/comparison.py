@@ -98,15 +98,15 @@ def variant_names(results: Mapping[str, Any]) -> list[str]:
     varied: dict[str, list[str]] = {}
     for method in dict.fromkeys(methods):
         mine = [index for index, name in enumerate(methods) if name == method]
-        varied[method] = [name for name in SWEPT if len({shown(results[name][index]) for index in mine}) > 1]
+        varied[method] = [name for name in SWEPT if len({setting_as_text(results[name][index]) for index in mine}) > 1]
     names = []
     for index, method in enumerate(methods):
-        values = ((name, shown(results[name][index])) for name in varied[method])
+        values = ((name, setting_as_text(results[name][index])) for name in varied[method])
         names.append(" ".join([method, *(f"{name}={value}" for name, value in values if value)]))
     return names
 
 
-def shown(value: Any) -> str:
+def setting_as_text(value: Any) -> str:
     """A setting as text: as short as exact, and empty if the method does not use it."""
     if isinstance(value, str):
         return value
@@ -114,7 +114,7 @@ def shown(value: Any) -> str:
     return "" if np.isnan(value) else short if float(short) == value else repr(float(value))
 
 
-def reference_among(variants: Sequence[str], wanted: str | None) -> str | None:
+def choose_reference(variants: Sequence[str], wanted: str | None) -> str | None:
     """The variant to test against the others: the one of this name, or the first of this method."""
     matching = [name for name in variants if (wanted or METHODS[0]) in (name, name.split()[0])]
     if wanted is not None and not matching:

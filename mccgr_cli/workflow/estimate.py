@@ -15,8 +15,8 @@ from mccgr_cli.blocks.products import moments
 from mccgr_cli.blocks.protocol import BlockSource
 from mccgr_cli.blocks.threads import threads_for_blocks
 from mccgr_cli.core.methods import METHODS
-from mccgr_cli.core.neighbours import LARGEST_EXACT, beyond_the_library, nearest
-from mccgr_cli.core.neighbours.approximate import has_library
+from mccgr_cli.core.neighbours import LARGEST_EXACT, nearest, why_not_faiss
+from mccgr_cli.core.neighbours.approximate import has_faiss
 from mccgr_cli.core.principal_axes import leading_axes
 from mccgr_cli.core.solver import make_update
 from mccgr_cli.core.starts import random_start
@@ -25,7 +25,7 @@ from mccgr_cli.workflow.factorization import WEIGHING_STEPS
 
 WORTHWHILE = 2e10  # multiplications: a run with fewer takes some seconds, and needs no estimate
 SAMPLE_BYTES = 32 << 20  # of X for the timed iterations
-LONG = 60  # seconds for a graph above which a faster search is suggested
+LONG_SEARCH = 60  # seconds for a graph above which a faster search is suggested
 POINTS = 3000  # for the timed neighbour search
 FIRST_ROWS = 100  # to measure the bytes of a row
 EDGES = 5  # of a sample in the random graph of the timed iterations
@@ -98,7 +98,7 @@ def can_approximate(X: BlockSource, graph: GraphSettings, k: int) -> bool:
     """Whether an approximate search is possible for these samples and not excluded by the settings."""
     on_axes = np.empty((1, 1), dtype=np.float32)
     samples = on_axes if graph.axes_for(k) or X.whole is None else X.whole
-    return graph.search == "auto" and has_library() and not beyond_the_library(samples, graph.metric or "euclidean")
+    return graph.search == "auto" and has_faiss() and not why_not_faiss(samples, graph.metric or "euclidean")
 
 
 def iteration_seconds(X: MemoryBlocks, settings: Settings) -> float:
@@ -131,7 +131,7 @@ def search_seconds(X: MemoryBlocks, graph: GraphSettings, k: int, share: float, 
         return found, False
     metric = graph.metric or "euclidean"
     seconds, _ = timed(lambda: nearest(points, neighbors, metric, "exact"))
-    fast = graph.search == "approximate" or (graph.search == "auto" and samples > LARGEST_EXACT and has_library())
+    fast = graph.search == "approximate" or (graph.search == "auto" and samples > LARGEST_EXACT and has_faiss())
     # The time of an exact search grows with the square of the samples, of an approximate one with the power 1.5.
     times = samples / points.shape[0]
     return found + seconds * times ** (1.5 if fast else 2), fast

@@ -22,7 +22,7 @@ from mccgr_cli.catalog import SCORES
 from mccgr_cli.core.kmeans import kmeans
 from mccgr_cli.core.methods import METHODS
 from mccgr_cli.core.metrics import evaluate
-from mccgr_cli.core.solver import Factors, Start, begin, uses_graph
+from mccgr_cli.core.solver import Factors, Start, starting_points, uses_graph
 from mccgr_cli.errors import ParameterError
 from mccgr_cli.files.container import RESULTS, Field
 from mccgr_cli.settings import BASELINES, GraphSettings, Settings
@@ -90,7 +90,7 @@ class Trial:
         return f"{self.normalize} {self.k} {self.run}"
 
 
-def check(plan: Plan, X: Matrix, labels: Array) -> None:
+def check_plan(plan: Plan, X: Matrix, labels: Array) -> None:
     """Refuse a plan with trials that are impossible for this matrix."""
     k, classes, features = max(plan.ks), len(np.unique(labels)), X.shape[1]
     if k > classes:
@@ -107,7 +107,7 @@ def draw_classes(labels: Array, trial: Trial, seed: int) -> tuple[Array, int]:
     return np.flatnonzero(np.isin(labels, chosen)), int(rng.integers(2**31))
 
 
-def perform(trial: Trial, X: Matrix, labels: Array, plan: Plan) -> list[Row]:
+def run_trial(trial: Trial, X: Matrix, labels: Array, plan: Plan) -> list[Row]:
     """The results of every method in one trial. It uses one thread, because other trials use the other cores."""
     import sklearn.cluster  # noqa: F401 - its threads are limited only if it is imported before
 
@@ -153,7 +153,7 @@ class TrialRunner:
         key = graph_key(settings, graph)
         if key not in self.starts:
             A = self.choose_graph(settings, graph) if settings.init == "graph" else None
-            self.starts[key] = begin(MemoryBlocks(self.X), settings, A)
+            self.starts[key] = starting_points(MemoryBlocks(self.X), settings, A)
         return self.starts[key]
 
     def choose_graph(self, settings: Settings, graph: GraphSettings) -> factorization.Graph | None:
@@ -204,7 +204,7 @@ def convergence_columns(factors: Factors) -> Row:
     return {"iterations": factors.iterations, "settled": settled, "converged": int(factors.converged)}
 
 
-def are_rows(found: Any) -> bool:
+def are_results(found: Any) -> bool:
     """Whether these are rows of a results file; a journal may be damaged."""
     rows = isinstance(found, list) and len(found) > 0 and all(isinstance(row, dict) for row in found)
     if not rows or any(row.keys() != RESULTS.keys() for row in found):
@@ -221,7 +221,7 @@ def fits(field: Field, value: Any) -> bool:
     return isinstance(value, (int, float)) and (least <= value <= largest or (field.within is None and value != value))
 
 
-def columns(rows: Sequence[Row]) -> dict[str, Any]:
+def results_columns(rows: Sequence[Row]) -> dict[str, Any]:
     """Rows as the datasets of a results file."""
     found = {name: [row[name] for row in rows] for name in rows[0]}
     return {name: values if isinstance(values[0], str) else np.array(values) for name, values in found.items()}

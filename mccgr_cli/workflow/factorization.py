@@ -11,7 +11,7 @@ from scipy import sparse
 
 from mccgr_cli.blocks.in_memory import as_source
 from mccgr_cli.blocks.protocol import Array, BlockSource, Matrix
-from mccgr_cli.core.graph import build_graph, explained, parts
+from mccgr_cli.core.graph import build_graph, explained_variance, spectral_clusters
 from mccgr_cli.core.methods import METHODS
 from mccgr_cli.core.neighbours import Search, check_search
 from mccgr_cli.core.solver import Factors, OnPause, Progress, Start, Step, solve, uses_graph
@@ -45,7 +45,7 @@ def choose_graph(
     features = graph_settings.graph_features if METHODS[settings.method].weighted else "plain"
     weights = learn_weights(X, settings) if features != "plain" else None
     if features == "explained":
-        part = parts(build_graph(X, graph_settings, weights), settings.k, settings.seed)
+        part = spectral_clusters(build_graph(X, graph_settings, weights), settings.k, settings.seed)
         weights = weights_by_parts(X, part)
     return build_graph(X, graph_settings, weights, on_search)
 
@@ -62,7 +62,7 @@ def weights_by_parts(X: Matrix | BlockSource, part: Array) -> Array:
     s is the share of a feature's variance that lies between the parts. Features that differ between the parts get
     nearly equal weights; features that do not are noise, or about something else.
     """
-    shares = explained(as_source(X), part)
+    shares = explained_variance(as_source(X), part)
     return shares / (shares + HALF_WEIGHT * shares.mean()) if shares.any() else np.ones(len(shares))
 
 

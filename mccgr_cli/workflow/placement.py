@@ -9,7 +9,7 @@ from mccgr_cli.errors import MccgrError
 from mccgr_cli.files.lazy_matrix import LazyMatrix, StoredMatrix
 from mccgr_cli.files.readers import Loaded
 from mccgr_cli.settings import GraphSettings, Settings
-from mccgr_cli.system.memory import in_words
+from mccgr_cli.system.memory import format_bytes
 
 USABLE = 0.8  # fraction of the free memory: other programs need some too, and not only X is read
 
@@ -107,19 +107,23 @@ class Room:
     def check_rest(self, size: Size) -> None:
         """An error if there is too little memory even if X stays in its file."""
         if self.needed(size) > self.limit:
-            what = ", ".join(f"{name} {in_words(taken)}" for name, taken in self.beside(size).items() if taken)
+            what = ", ".join(f"{name} {format_bytes(taken)}" for name, taken in self.beside(size).items() if taken)
             raise MccgrError(self.have, f"too little even without X: {what}", self.remedy(size))
 
     def check_whole(self, size: Size, where: str) -> None:
         """An error if X must be in memory and the rest does not fit beside it, unless the user gave the limit."""
         if not self.set_by_user and self.is_exceeded_by(size):
-            what = f"takes {in_words(size.bytes)} and the rest {in_words(self.needed(size))}, which does not fit"
+            what = (
+                f"takes {format_bytes(size.bytes)} and the rest {format_bytes(self.needed(size))}, which does not fit"
+            )
             rows = "store it as HDF5 by rows, which can stay in its file"
             raise MccgrError(self.have, f"{where} {what}", f"{rows}; or {self.remedy(size)}")
 
     @property
     def have(self) -> str:
-        return f"--memory {in_words(self.limit)}" if self.set_by_user else f"{in_words(self.limit)} of free memory"
+        return (
+            f"--memory {format_bytes(self.limit)}" if self.set_by_user else f"{format_bytes(self.limit)} of free memory"
+        )
 
     def remedy(self, size: Size) -> str:
         """What the user can do to make it fit."""

@@ -13,7 +13,7 @@ import numpy as np
 
 from mccgr_cli.blocks.from_file import blocks_of
 from mccgr_cli.blocks.protocol import Array, BlockSource, Matrix
-from mccgr_cli.blocks.rows import Transformed
+from mccgr_cli.blocks.rows import TransformedBlocks
 from mccgr_cli.catalog import HISTORY
 from mccgr_cli.core import kmeans as clustering
 from mccgr_cli.core.graph import GraphHealth, build_graph
@@ -109,7 +109,7 @@ def make_graph(
     return Contents("graph", {"A": A, **sample_names}, {**attributes, "normalize": normalization})
 
 
-def require(factors: Loaded, *names: str) -> None:
+def require_datasets(factors: Loaded, *names: str) -> None:
     """Refuse a clusters file without these datasets: it was made from a matrix, not from factors."""
     missing = [name for name in names if name not in factors.contents]
     if missing:
@@ -139,7 +139,7 @@ def cluster(source: Loaded, normalization: str, assign: str, k: int | None, rest
             raise ParameterError(missing, f"{source.name} is a matrix, not factors", "give --k and not --assign")
         samples = prepare(source, normalization)
     else:
-        require(source, "W")
+        require_datasets(source, "W")
         samples = contents["W"]
         if assign == "max" and k not in (None, samples.shape[1]):
             raise ParameterError("--k", f"the {samples.shape[1]} components are the clusters", "leave it out")
@@ -165,7 +165,7 @@ def check_clusters(k: int, assign: str, samples: int) -> None:
 
 def learnt_with(factors: Loaded) -> tuple[str, str]:
     """The method that a basis was learnt by, and the normalization of the rows."""
-    require(factors, "H", "rho")
+    require_datasets(factors, "H", "rho")
     attributes = factors.contents.attributes
     method, normalization = attributes.get("method", "l2"), attributes.get("normalize", "none")
     if method not in METHODS or normalization not in NORMALIZATIONS:
@@ -181,7 +181,7 @@ def transform_matrix(factors: Loaded, matrix: Loaded, X: Matrix | StoredMatrix) 
     order = order_of_features(X.shape[1], names, factors, matrix.name)
     source: BlockSource = blocks_of(X)
     if order is not None:
-        source = Transformed(source, columns_of, order)
+        source = TransformedBlocks(source, columns_of, order)
     W = transform(source, learnt["H"], learnt["rho"], method)
     kept = {name: learnt[name] for name in (*FACTORS, "feature_names") if name != "W" and name in learnt}
     of_old_graph = [f"graph_{name}" for name in GRAPH_COUNTS]  # new samples have no graph

@@ -15,7 +15,7 @@ from scipy import sparse
 
 from mccgr_cli.blocks.in_memory import DENSE_BLOCK_BYTES, MemoryBlocks
 from mccgr_cli.blocks.products import Products, products_for, times
-from mccgr_cli.blocks.protocol import Array, BlockSource, Matrix, Partial, chunks, sweep
+from mccgr_cli.blocks.protocol import Array, BlockSource, Matrix, Partial, chunks, sum_over_blocks
 from mccgr_cli.core.methods.losses import Loss
 from mccgr_cli.errors import DataError
 
@@ -243,7 +243,7 @@ class QuadraticUpdate(Update):
         self, function: Any, rows: tuple[Array | None, ...], shared: tuple[Any, ...], into: tuple[Array, ...] = ()
     ) -> None:
         """One pass: ``function`` returns the sums W_b'X_b and W_b'W_b of the new W_b; its rows go ``into`` arrays."""
-        self.P[:], self.G[:] = sweep(self.source, function, rows, shared, into)
+        self.P[:], self.G[:] = sum_over_blocks(self.source, function, rows, shared, into)
 
     def _terms(self, before: float) -> Terms:
         data = self.loss.value(self.errors)
@@ -258,7 +258,7 @@ class QuadraticUpdate(Update):
         slack = 8 * np.sqrt(np.finfo(self.source.dtype).eps) * self.squares
         columns = np.flatnonzero(self.loss.needs_exact(self.errors, slack))
         if len(columns):
-            (exact,) = sweep(self.source, residual_squares, (self.W,), (self.H[:, columns], columns))
+            (exact,) = sum_over_blocks(self.source, residual_squares, (self.W,), (self.H[:, columns], columns))
             self.errors[columns] = exact
         self._measure_graph()
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from mccgr_cli.blocks.protocol import Array, BlockSource, Matrix, Partial, chunks, sweep
+from mccgr_cli.blocks.protocol import Array, BlockSource, Matrix, Partial, chunks, sum_over_blocks
 from mccgr_cli.core.methods.base import Terms, Update, quotient, relative_fall
 
 NONZERO_BLOCK = 1 << 16  # values of a sparse block that are worked on together
@@ -45,7 +45,9 @@ class DivergenceUpdate(Update):
 
     def _pass_over_X(self, update: bool) -> None:
         basis = self.H.astype(self.source.dtype)
-        self.pulled, divergence = sweep(self.source, divergence_step, (self.W,), (basis, update), into=(self.W,))
+        self.pulled, divergence = sum_over_blocks(
+            self.source, divergence_step, (self.W,), (basis, update), into=(self.W,)
+        )
         self.divergence = float(divergence)
 
 
@@ -95,7 +97,7 @@ def divergence(X_b: Matrix, fit: Array, W_b: Array, basis: Array) -> float:
 def divergence_coefficients(source: BlockSource, H: Array, rho: Array) -> Array:
     """The W that minimizes D(X, WH) for a fixed basis H; ``rho`` is not used."""
     W = np.empty((source.shape[0], len(H)), dtype=source.dtype)
-    sweep(source, fit_rows, shared=(H.astype(source.dtype),), into=(W,))
+    sum_over_blocks(source, fit_rows, shared=(H.astype(source.dtype),), into=(W,))
     return W
 
 

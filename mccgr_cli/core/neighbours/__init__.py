@@ -14,7 +14,7 @@ from scipy import sparse
 from mccgr_cli.blocks.in_memory import is_matrix
 from mccgr_cli.blocks.protocol import Array, BlockSource, Matrix
 from mccgr_cli.blocks.rows import normalize, row_sizes
-from mccgr_cli.core.neighbours.approximate import approximate_neighbours, check_search, has_library
+from mccgr_cli.core.neighbours.approximate import approximate_neighbours, check_search, has_faiss
 from mccgr_cli.core.neighbours.exact import by_intersection, exact_neighbours
 from mccgr_cli.core.neighbours.streamed import ROOM, row_groups, streamed_neighbours
 
@@ -66,11 +66,11 @@ def nearest(
         The rows of a source that are held in memory together (:func:`row_groups`).
     """
     check_search(search)
-    fast = search == "approximate" or (search == "auto" and X.shape[0] > LARGEST_EXACT and has_library())
+    fast = search == "approximate" or (search == "auto" and X.shape[0] > LARGEST_EXACT and has_faiss())
     if not is_matrix(X):
         table = streamed_neighbours(X, neighbors, metric, groups or row_groups(X, ROOM))
         rows, which = np.nonzero(table >= 0)
-        return NeighbourPairs(rows, table[rows, which], Search(why=beyond_the_library(X, metric) if fast else ""))
+        return NeighbourPairs(rows, table[rows, which], Search(why=why_not_faiss(X, metric) if fast else ""))
     searched = np.arange(X.shape[0])
     if metric != "euclidean":
         searched = np.flatnonzero(row_sizes(X, "l2"))
@@ -80,7 +80,7 @@ def nearest(
         return NeighbourPairs(np.empty(0, dtype=int), np.empty(0, dtype=int), Search())
     if metric == "cosine":  # for unit rows both metrics give the same order
         X = normalize(X, "l2")
-    how = Search(why=beyond_the_library(X, metric) if fast else "")
+    how = Search(why=why_not_faiss(X, metric) if fast else "")
     columns: Array | None = None
     if fast and not how.why:
         columns, recall = approximate_neighbours(X, neighbors)
@@ -92,7 +92,7 @@ def nearest(
     return NeighbourPairs(np.repeat(searched, neighbors), searched[columns.ravel()], how)
 
 
-def beyond_the_library(X: Matrix | BlockSource, metric: str) -> str:
+def why_not_faiss(X: Matrix | BlockSource, metric: str) -> str:
     """Why faiss cannot search these samples; empty if it can."""
     if not is_matrix(X):
         return "the approximate search needs a matrix in memory"

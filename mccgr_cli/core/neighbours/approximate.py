@@ -12,7 +12,7 @@ import numpy as np
 from mccgr_cli.blocks.protocol import Array, chunks
 from mccgr_cli.blocks.threads import blas_threads, threads_for_blocks
 from mccgr_cli.core.neighbours.distances import TIE, centre, half_squares
-from mccgr_cli.core.neighbours.exact import nearest_of
+from mccgr_cli.core.neighbours.exact import neighbours_of
 from mccgr_cli.errors import ParameterError
 
 RECALL = 0.96  # must be reached on a random sample, so that all samples have 0.95
@@ -24,14 +24,14 @@ LARGEST_SHARE = 0.1  # of all cells; searching more takes about as long as the e
 QUERIES = 1 << 14  # at a time
 
 
-def has_library() -> bool:
+def has_faiss() -> bool:
     """Whether faiss is installed."""
     return importlib.util.find_spec("faiss") is not None
 
 
 def check_search(search: str) -> None:
     """Raise an error if the search needs faiss and it is not installed."""
-    if search == "approximate" and not has_library():
+    if search == "approximate" and not has_faiss():
         raise ParameterError("--search approximate", "needs faiss", "pip install 'mccgr-cli[neighbours]'")
 
 
@@ -46,7 +46,7 @@ def approximate_neighbours(X: Array, neighbors: int) -> tuple[Array | None, floa
     n = X.shape[0]
     # Before the index is made, because both need much memory: half the squared distance to the last of the nearest.
     sample = np.sort(np.random.default_rng(0).choice(n, min(n, SAMPLE), replace=False))
-    farthest = half_squares(X[sample], X, nearest_of(X, sample, neighbors)[:, -1:])
+    farthest = half_squares(X[sample], X, neighbours_of(X, sample, neighbors)[:, -1:])
     points = centred(X)
     with faiss_library() as faiss:
         cells = max(1, min(int(4 * np.sqrt(n)), n // PER_CELL))
@@ -72,7 +72,7 @@ def approximate_neighbours(X: Array, neighbors: int) -> tuple[Array | None, floa
             columns[order[some]] = others_found(index, points, order[some], neighbors)
     missing = np.flatnonzero(columns.min(axis=1) < 0)  # too few samples in the cells
     if len(missing):
-        columns[missing] = nearest_of(X, missing, neighbors)
+        columns[missing] = neighbours_of(X, missing, neighbors)
     return columns, recall
 
 

@@ -24,16 +24,16 @@ def exact_neighbours(X: Matrix, neighbors: int) -> Array:
     """The nearest others of every sample, the nearest first, (n, neighbors)."""
     n, d = X.shape
     if sparse.issparse(X) or d < MUTUAL:
-        return nearest_of(X, np.arange(n), neighbors)
+        return neighbours_of(X, np.arange(n), neighbors)
     columns, certain = mutual_search(X, neighbors)
     doubtful = np.flatnonzero(~certain)
     if len(doubtful):
-        columns[doubtful] = nearest_of(X, doubtful, neighbors, "float64")
+        columns[doubtful] = neighbours_of(X, doubtful, neighbors, "float64")
     return columns
 
 
 @threads_for_blocks()
-def nearest_of(X: Matrix, index: Array, neighbors: int, dtype: str = "float32") -> Array:
+def neighbours_of(X: Matrix, index: Array, neighbors: int, dtype: str = "float32") -> Array:
     """The nearest others of the samples ``index``, (r, neighbors).
 
     Dense samples are first compared in single precision. Where rounding might have hidden a neighbour, samples are
@@ -46,7 +46,7 @@ def nearest_of(X: Matrix, index: Array, neighbors: int, dtype: str = "float32") 
     columns, certain = product_search(X, index, neighbors, dtype, rows)
     doubtful = np.flatnonzero(~certain)
     if len(doubtful) and dtype == "float32":
-        columns[doubtful] = nearest_of(X, index[doubtful], neighbors, "float64")
+        columns[doubtful] = neighbours_of(X, index[doubtful], neighbors, "float64")
     elif len(doubtful):
 
         def compare(index_b: Array) -> tuple[Array]:

@@ -13,8 +13,8 @@ from itertools import pairwise
 import numpy as np
 from scipy import sparse
 
-from mccgr_cli.blocks.protocol import Array, BlockSource, Matrix, Partial, chunks, sweep
-from mccgr_cli.blocks.rows import Transformed, row_sizes, unit_rows
+from mccgr_cli.blocks.protocol import Array, BlockSource, Matrix, Partial, chunks, sum_over_blocks
+from mccgr_cli.blocks.rows import TransformedBlocks, row_sizes, unit_rows
 from mccgr_cli.blocks.threads import threads_for_blocks
 from mccgr_cli.core.neighbours import distances
 from mccgr_cli.core.neighbours.distances import EXTRA, SEARCH_BYTES, Candidates, Group, ProductDistances, smallest
@@ -31,7 +31,7 @@ def row_groups(source: BlockSource, room: int) -> list[slice]:
     n, d = source.shape
     sizes = np.full(n, DENSE_VALUE * d)
     if sparse.issparse(source.take(slice(0, 1))):
-        sweep(source, values_per_row, into=(sizes,))
+        sum_over_blocks(source, values_per_row, into=(sizes,))
         sizes = SPARSE_VALUE * (sizes + 1)
     before = np.concatenate([[0], np.cumsum(sizes)])
     borders = [0]
@@ -54,14 +54,14 @@ def streamed_neighbours(source: BlockSource, neighbors: int, metric: str, groups
     """
     n = source.shape[0]
     if metric == "cosine":  # for unit rows both metrics give the same order
-        source = Transformed(source, unit_rows)
+        source = TransformedBlocks(source, unit_rows)
     columns, values = np.full((n, neighbors), -1), np.full((n, neighbors), np.inf)
     for where in groups:
         rows = source.take(where)
         group = Group(rows, where.start, present(rows, metric))
         search = IntersectionSearch.among(group) if metric == "histogram" else DistanceSearch.among(group)
         shared = (search, metric, neighbors)
-        sweep(source, block_nearest, (np.arange(n), columns, values), shared, into=(columns, values))
+        sum_over_blocks(source, block_nearest, (np.arange(n), columns, values), shared, into=(columns, values))
     return columns
 
 

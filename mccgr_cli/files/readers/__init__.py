@@ -150,7 +150,7 @@ def opened(typed: str) -> Iterator[Source]:
     name = "standard input" if piped else typed
     with ExitStack() as stack, ExitStack() as first_look:
         handle: Path | BinaryIO = path
-        with accessing(name):
+        with input_errors(name):
             if path.is_char_device():
                 raise DataError(name, "a device", "name a file")
             if piped or path.is_fifo():  # HDF5 must seek, and a pipe cannot
@@ -175,7 +175,7 @@ def split_inner(typed: str) -> tuple[str, str | None]:
     """Split ``PATH::INNER``, unless a file has this name."""
     require_name(typed)
     location, separator, inner = typed.rpartition("::")
-    with accessing(typed):
+    with input_errors(typed):
         return (typed, None) if not separator or Path(typed).exists() else (location, inner or None)
 
 
@@ -185,7 +185,7 @@ def require_name(typed: str) -> None:
 
 
 @contextmanager
-def accessing(name: str) -> Iterator[None]:
+def input_errors(name: str) -> Iterator[None]:
     """Turn errors of the system about an input into a DataError with a remedy."""
     try:
         yield

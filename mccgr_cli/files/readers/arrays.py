@@ -22,7 +22,7 @@ from scipy import sparse
 from mccgr_cli.blocks.protocol import Array
 from mccgr_cli.errors import DataError, MccgrError
 from mccgr_cli.files.hdf5 import compressed_matrix
-from mccgr_cli.system.memory import require
+from mccgr_cli.system.memory import require_memory
 
 # "X", and where the file has them "labels" (not yet coded), "sample_names" and "feature_names"
 Found: TypeAlias = dict[str, Any]
@@ -196,7 +196,7 @@ def read_array(file: IO[bytes], length: int, where: str) -> Array:
         if size > length and not dtype.hasobject:
             raise ValueError(f"{size} bytes of values in a file of {length}")
         converted = dtype.kind != "f" or dtype.itemsize not in (4, 8)
-        require(size + (8 * math.prod(shape) if converted else 0), where)
+        require_memory(size + (8 * math.prod(shape) if converted else 0), where)
     file.seek(0)
     values = np.asarray(np.lib.format.read_array(file, allow_pickle=False))
     if values.dtype.kind == "U" and values.size and values.ravel().view(np.uint32).max() > sys.maxunicode:
@@ -251,7 +251,7 @@ def read_npz_sparse(read_part: Callable[[str], Array], where: str, name: str) ->
     layout = str(read_part("format").astype(str))
     rows, columns = (int(length) for length in read_part("shape"))
     if layout == "coo":
-        require(8.0 * rows, where)
+        require_memory(8.0 * rows, where)
         coordinates = (read_part("row"), read_part("col"))
         return sparse.coo_array((read_part("data"), coordinates), shape=(rows, columns))
     if layout not in ("csr", "csc"):

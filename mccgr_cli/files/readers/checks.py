@@ -17,7 +17,7 @@ from mccgr_cli.files.container import EXTRACTED
 from mccgr_cli.files.lazy_matrix import LazyMatrix, MatrixInMemory, StoredMatrix
 from mccgr_cli.files.readers.arrays import Found
 from mccgr_cli.files.values import as_float, check_values
-from mccgr_cli.system.memory import available
+from mccgr_cli.system.memory import available_memory
 
 
 def finish_matrix(found: Found, transpose: bool, where: str) -> Found:
@@ -51,7 +51,7 @@ def finish_x(X: StoredMatrix | Any, transpose: bool, where: str) -> LazyMatrix:
     if isinstance(X, StoredMatrix):
         if not transpose:
             return X
-        if 2 * X.size.bytes > available():
+        if 2 * X.size.bytes > available_memory():
             what = "is too large for memory, and its columns cannot be read some at a time"
             raise DataError(where, what, "store it with samples in rows")
         X = replace(X, checked=True).load()  # checked below: messages name rows and columns after transposing

@@ -21,7 +21,7 @@ from mccgr_cli.blocks.protocol import Array
 from mccgr_cli.errors import DataError
 from mccgr_cli.files.hdf5 import compressed_matrix
 from mccgr_cli.files.readers.arrays import Found, ListedVariables, parsing, read_label_variable, read_variables
-from mccgr_cli.system.memory import require
+from mccgr_cli.system.memory import require_memory
 
 Bytes: TypeAlias = "memoryview[int]"
 
@@ -109,7 +109,7 @@ def unpacked(part: Bytes, most: int | None, where: str) -> Bytes:
     while pending and not packer.eof and (most is None or len(found) < most):
         found += packer.decompress(pending, most or PIECE)
         if most is None:
-            require(len(found), where)  # the numbers will take the same again
+            require_memory(len(found), where)  # the numbers will take the same again
         pending = packer.unconsumed_tail
     return memoryview(found)
 

@@ -20,7 +20,7 @@ from scipy import sparse
 from mccgr_cli.blocks.protocol import Array
 from mccgr_cli.errors import DataError
 from mccgr_cli.files.readers.arrays import Found, refuse_names, shown
-from mccgr_cli.system.memory import available, in_words, require
+from mccgr_cli.system.memory import available_memory, format_bytes, require_memory
 
 PIECE = 1 << 16  # bytes read at a time
 FIELD_BYTES = 200  # memory for a field in the first lines of a table, which are split into text
@@ -124,7 +124,7 @@ class Bounded(io.RawIOBase):
 
     def __init__(self, file: gzip.GzipFile, where: str) -> None:
         self._file, self._where = file, where
-        self._most = available()
+        self._most = available_memory()
         self._numbers = self._in_line = 0
 
     def readinto(self, buffer: Any) -> int:
@@ -133,7 +133,7 @@ class Bounded(io.RawIOBase):
         self._numbers += found
         self._in_line = found if b"\n" in piece else self._in_line + found
         if max(self._file.tell(), 8 * self._numbers, FIELD_BYTES * self._in_line) > self._most:
-            what = f"more text or numbers than fit into the free memory, {in_words(self._most)}"
+            what = f"more text or numbers than fit into the free memory, {format_bytes(self._most)}"
             raise DataError(self._where, what, "use a larger machine, or store it as HDF5")
         buffer[: len(piece)] = piece
         return len(piece)
@@ -313,7 +313,7 @@ def parse_mtx(file: TextIO, where: str) -> Any:
     n, d, *entries = map(int, size)
     if min(n, d, *entries) < 0 or (symmetry == "symmetric" and n != d):
         raise ValueError(f"its size is {n} x {d}")
-    require(8.0 * (n + 3 * entries[0] if entries else n * d), where)
+    require_memory(8.0 * (n + 3 * entries[0] if entries else n * d), where)
     if layout == "array":
         return fill_array(load_text(file, 1).ravel(), n, d, symmetry == "symmetric")
     table = load_text(file, 2 if field == "pattern" else 3, max_rows=entries[0] + 1)

@@ -15,7 +15,7 @@ from mccgr_cli import __version__
 from mccgr_cli.blocks.protocol import Array
 from mccgr_cli.errors import MccgrError, ParameterError
 from mccgr_cli.output.export.gather import Export, clean, others
-from mccgr_cli.system.memory import available, in_words
+from mccgr_cli.system.memory import available_memory, format_bytes
 
 LARGEST_VARIABLE = 2**31 - 1  # bytes, in version 5 of MATLAB's format
 HEADER_TEXT = 116  # bytes
@@ -53,8 +53,8 @@ def text_array(texts: list[str], name: str, export: Export) -> Array:
     """Texts as a NumPy array, in which each takes the room of the longest."""
     texts = [clean(text) for text in texts]
     size = 4.0 * len(texts) * max(map(len, texts), default=0)
-    if size > available():
-        what = f"{name} take {in_words(size)}, all as long as the longest, and there is no memory for it"
+    if size > available_memory():
+        what = f"{name} take {format_bytes(size)}, all as long as the longest, and there is no memory for it"
         raise MccgrError(export.where, what, "choose .h5ad or .mat, or shorten the longest")
     return np.array(texts, dtype=str)
 
@@ -77,7 +77,7 @@ def as_mat(export: Export, what: str) -> bytes:
     variables["provenance"] = export.provenance()
     for name, value in variables.items():
         if size_of(value) > LARGEST_VARIABLE:
-            what = f"{name} takes {in_words(size_of(value))}, and a variable in .mat has at most 2 GB"
+            what = f"{name} takes {format_bytes(size_of(value))}, and a variable in .mat has at most 2 GB"
             raise MccgrError(export.where, what, "choose .h5ad or .npz")
     buffer = io.BytesIO()
     savemat(buffer, variables, oned_as="column", long_field_names=True)

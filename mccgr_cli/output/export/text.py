@@ -16,7 +16,7 @@ from mccgr_cli.blocks.protocol import chunks
 from mccgr_cli.errors import ParameterError
 from mccgr_cli.output.export.gather import NOUNS, Export
 from mccgr_cli.output.text import plural
-from mccgr_cli.system.memory import available, in_words
+from mccgr_cli.system.memory import available_memory, format_bytes
 
 MOST_CELLS = 100_000_000  # of a table
 CELL_BYTES = 20.0
@@ -94,9 +94,9 @@ def matrix_rows(export: Export, what: str) -> Rows:
     """A header, and rows that begin with their name if they have one; then the corner is empty, as in R and pandas."""
     matrix = export.contents[what]
     cells = matrix.shape[0] * matrix.shape[1]
-    if cells > min(MOST_CELLS, available() / CELL_BYTES):
+    if cells > min(MOST_CELLS, available_memory() / CELL_BYTES):
         remedy = ".npz and .h5ad hold it as it is" if sparse.issparse(matrix) else ".npy and .npz hold it as it is"
-        about = f"a table of {matrix.shape[0]} x {matrix.shape[1]} numbers, some {in_words(CELL_BYTES * cells)}"
+        about = f"a table of {matrix.shape[0]} x {matrix.shape[1]} numbers, some {format_bytes(CELL_BYTES * cells)}"
         raise ParameterError(f"{what} as text", about, remedy)
     if what == "W":
         columns = export.components()

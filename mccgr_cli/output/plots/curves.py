@@ -16,7 +16,7 @@ from mccgr_cli.output.plots import canvas
 from mccgr_cli.output.plots.canvas import GREY, MOST_LETTERS, Note, new_figure
 from mccgr_cli.output.text import file_labels, name_of, with_power
 from mccgr_cli.settings import Drawing
-from mccgr_cli.workflow.stages import require
+from mccgr_cli.workflow.stages import require_datasets
 
 MOST_NAMES = 20  # features that are named
 SMALLEST_WEIGHT = 1e-9  # smaller weights are drawn here
@@ -25,7 +25,7 @@ SMALLEST_WEIGHT = 1e-9  # smaller weights are drawn here
 def convergence(given: Sequence[Loaded], drawing: Drawing, note: Note) -> Figure:
     """The objective after every iteration: the terms of one run, or the objectives of several runs."""
     for one in given:
-        require(one, "history/objective")
+        require_datasets(one, "history/objective")
         lost = np.count_nonzero(~np.isfinite(one.contents["history/objective"]))
         if lost:
             raise DataError(one.name, f"{lost} values of its objective are not finite", "factorize again")
@@ -62,7 +62,7 @@ def draw(axes: Axes, chart: curves.Chart) -> None:
 def weights(given: Sequence[Loaded], drawing: Drawing, note: Note) -> Figure:
     """All feature weights in order, and the lightest features by name."""
     (one,) = given
-    require(one, "rho")
+    require_datasets(one, "rho")
     found = curves.feature_weights(one.contents["rho"])
     if found.all_equal:
         method = one.contents.attributes.get("method", "its method")

@@ -21,7 +21,7 @@ from mccgr_cli.output.plots import canvas
 from mccgr_cli.output.plots.canvas import Note, legend_name
 from mccgr_cli.output.principal_plane import principal_plane, require_plane
 from mccgr_cli.settings import Drawing
-from mccgr_cli.workflow.stages import require
+from mccgr_cli.workflow.stages import require_datasets
 
 MOST_TILES = 144  # components of a basis
 MOST_GROUPS = 20  # more groups share a colour scale
@@ -30,7 +30,7 @@ MOST_GROUPS = 20  # more groups share a colour scale
 def basis(given: Sequence[Loaded], drawing: Drawing, note: Note) -> Figure:
     """Every component as an image."""
     (one,) = given
-    require(one, "H")
+    require_datasets(one, "H")
     H = one.contents["H"]  # (k, d)
     height, width = drawing.shape or square(H.shape[1], one.name, drawing.order, note)
     if height * width != H.shape[1]:
@@ -74,7 +74,7 @@ def square(features: int, where: str, order: str, note: Note) -> tuple[int, int]
 def embedding(given: Sequence[Loaded], drawing: Drawing, note: Note) -> Figure:
     """The samples in the plane in which their coefficients vary most, by class and by cluster."""
     (one,) = given
-    require(one, "W")
+    require_datasets(one, "W")
     W = one.contents["W"].astype(np.float64)
     require_plane(W, one.name)
     points, shares = principal_plane(W)

@@ -18,7 +18,7 @@ from mccgr_cli.files.readers import Loaded
 from mccgr_cli.output.plots import canvas
 from mccgr_cli.output.text import number_format
 from mccgr_cli.settings import SWEPT, Drawing
-from mccgr_cli.workflow.comparison import shown
+from mccgr_cli.workflow.comparison import setting_as_text
 
 SCORES = {"accuracy": "accuracy", "nmi": "NMI"}
 QUANTITIES = ("alpha", "strength", "theta", "keep", "neighbors")  # parameters that may be on a logarithmic axis
@@ -42,7 +42,7 @@ def select(given: Loaded, only: Sequence[tuple[str, tuple[str, ...]]]) -> Loaded
         for value in wanted:
             same = column == (value if RESULTS[name].type == "text" else as_number(value))
             if not same.any():
-                there = ", ".join(shown(value) for value in distinct(column)[:MOST_LINES])
+                there = ", ".join(setting_as_text(value) for value in distinct(column)[:MOST_LINES])
                 raise ParameterError("--only", f"{given.name} has no run with {name}={value}", f"it has {there}")
             keep |= same
         datasets = {name: np.asarray(values)[keep] for name, values in given.contents.datasets.items()}
@@ -96,7 +96,9 @@ def lines(table: Table, along: str, where: str) -> dict[str, Array]:
             runs = runs[np.lexsort([table[name][runs] for name in reversed(varied)])]
         for run in runs:
             values = [(name, table[name][run]) for name in varied]
-            parts = [f"{'K' if name == 'k' else name} = {shown(value)}" for name, value in values if value == value]
+            parts = [
+                f"{'K' if name == 'k' else name} = {setting_as_text(value)}" for name, value in values if value == value
+            ]
             found.setdefault(", ".join([method, *parts]), np.zeros(len(own), dtype=bool))[run] = True
     if len(found) > MOST_LINES:
         remedy = "choose some of them, for instance with --only k=5 --only method=mccgr"

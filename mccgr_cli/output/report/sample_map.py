@@ -41,7 +41,7 @@ def map_section(findings: Findings) -> dict[str, Any]:
         layout = lay_out(contents["W"][findings.order], contents.attributes.get("cluster_assign") == "max")
     except DataError as error:
         return {"layout": None, "reason": error.fault}
-    return {"layout": layout, "rows": list(in_words(findings))}
+    return {"layout": layout, "rows": list(rows_in_words(findings))}
 
 
 def lay_out(W: Array, by_direction: bool) -> Layout:
@@ -81,7 +81,7 @@ def on_grid(points: Array) -> Array:
     return np.round(points * (GRID / (points.max() or 1))).astype(int)
 
 
-def in_words(findings: Findings) -> Iterator[dict[str, Any]]:
+def rows_in_words(findings: Findings) -> Iterator[dict[str, Any]]:
     """For each cluster: its width, which cluster is nearest and how far away, and its median certainty."""
     W, exponent = findings.coefficients
     means = np.stack([W[cluster.members].mean(axis=0) for cluster in findings.clusters])

@@ -17,10 +17,10 @@ from threadpoolctl import threadpool_limits
 from mccgr_cli.blocks.in_memory import MemoryBlocks
 from mccgr_cli.blocks.protocol import Array, Matrix
 from mccgr_cli.catalog import RANK_HEADINGS
-from mccgr_cli.core.graph import place
+from mccgr_cli.core.graph import search_points
 from mccgr_cli.core.kmeans import kmeans
 from mccgr_cli.core.methods import METHODS
-from mccgr_cli.core.solver import begin, check_solver
+from mccgr_cli.core.solver import check_solver, starting_points
 from mccgr_cli.errors import DataError, MccgrError, ParameterError
 from mccgr_cli.files.container import Contents
 from mccgr_cli.settings import GraphSettings, Settings
@@ -43,7 +43,7 @@ class Plan:
     settings: Settings  # its k and seed are replaced in each run
     graph: GraphSettings
 
-    def pieces(self) -> list[Task]:
+    def tasks(self) -> list[Task]:
         """All tasks. The long ones come first, so that no process waits for the last."""
         runs = [Task("run", k, run) for k in sorted(self.ks, reverse=True) if k > 1 for run in range(self.runs)]
         return [*(Task("mask", number=mask) for mask in range(MASKS)), Task("weights"), *runs]
@@ -86,7 +86,7 @@ class Ranking:
     failures: dict[int, str]  # by k: why a run failed
 
 
-def check(plan: Plan, shape: tuple[int, int]) -> None:
+def check_plan(plan: Plan, shape: tuple[int, int]) -> None:
     """Refuse a plan that no run can follow."""
     check_solver(plan.settings)
     (n, d), k = shape, max(plan.ks)
@@ -107,7 +107,7 @@ def draw_samples(X: Matrix, most: int, seed: int) -> Matrix:
     return chosen
 
 
-def perform(task: Task, X: Matrix, plan: Plan) -> Any:
+def run_task(task: Task, X: Matrix, plan: Plan) -> Any:
     """The result of a task, or its error. It uses one thread, because other tasks use the other cores."""
     import sklearn.cluster  # noqa: F401 - its threads are limited only if it is imported before
 
@@ -130,7 +130,7 @@ def cluster_subsample(task: Task, X: Matrix, plan: Plan) -> Run:
     settings = replace(plan.settings, k=task.k, seed=int(rng.integers(2**31)))
     part = X[rows]
     A = factorization.choose_graph(part, settings, plan.graph)
-    starts = begin(MemoryBlocks(part), settings, A)
+    starts = starting_points(MemoryBlocks(part), settings, A)
     factors = factorization.factorize(part, settings, A, starts)
     assignments = kmeans(factors.W, task.k, RESTARTS, settings.seed)
     return Run(rows, assignments, np.hstack([stability.signature(W, rows) for W, _ in starts]))
@@ -159,7 +159,7 @@ def errors_under_mask(number: int, X: Matrix, plan: Plan) -> list[float]:
     return heldout.errors(part, hidden, ks, rho, [plan.seed, 4, number])
 
 
-def conclude(tasks: Sequence[Task], results: Sequence[Any], X: Matrix, plan: Plan) -> Ranking:
+def combine(tasks: Sequence[Task], results: Sequence[Any], X: Matrix, plan: Plan) -> Ranking:
     """Combine the results of all tasks. A result is None if the process died."""
     runs: dict[int, list[Run]] = {k: [] for k in plan.all_ks()}
     failures: dict[int, str] = {}
@@ -179,7 +179,7 @@ def conclude(tasks: Sequence[Task], results: Sequence[Any], X: Matrix, plan: Pla
         faults = (result for result in results if isinstance(result, MccgrError))
         raise next(faults, DataError("worker processes", "all of them died", "give fewer --jobs"))
     with threadpool_limits(limits=1):  # so that rounding does not depend on the number of threads
-        points = place(X, plan.graph.axes_for(max(plan.ks)), rho)
+        points = search_points(X, plan.graph.axes_for(max(plan.ks)), rho)
         rows = [cluster_criteria(k, runs[k], points) for k in plan.all_ks()]
     columns = {name: np.array([row[name] for row in rows]) for name in RANK_HEADINGS}
     if masks:
