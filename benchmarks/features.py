@@ -25,7 +25,7 @@ from mccgr_cli.images.find import ImageFile, images_in_folder
 from mccgr_cli.images.settings import Description, Learning
 from mccgr_cli.settings import GraphSettings, Settings, by_preset
 from mccgr_cli.system.processes import LocalPool, usable_cores
-from mccgr_cli.workflow import stages
+from mccgr_cli.workflow import factorization
 
 PAPER = Description(min_contrast=0.0)
 CHOICES = {
@@ -60,7 +60,7 @@ def scores(X: Array, labels: Array, k: int, draws: int) -> dict[str, list[float]
         for normalization in ("none", "sqrt"):
             rows = normalize(X[some].astype(np.float64), normalization)
             settings = by_preset("paper", Settings, k=k, iterations=100, seed=draw)
-            factors = stages.factorize(rows, settings, build_graph(rows, by_preset("paper", GraphSettings)))
+            factors = factorization.factorize(rows, settings, build_graph(rows, by_preset("paper", GraphSettings)))
             for name, samples in (("k-means", rows), ("mccgr", factors.W)):
                 score = evaluate(truth, kmeans(samples, k, 5, draw))
                 found.setdefault(f"{name} {normalization}", []).append(score.nmi)

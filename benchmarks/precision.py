@@ -18,7 +18,7 @@ from mccgr_cli.core.kmeans import kmeans
 from mccgr_cli.core.metrics import evaluate
 from mccgr_cli.files.readers import load
 from mccgr_cli.settings import GraphSettings, RowSettings, Settings
-from mccgr_cli.workflow import stages
+from mccgr_cli.workflow import factorization, stages
 
 SIZES = ((50_000, 1_000, 10), (50_000, 1_000, 20), (20_000, 1_000, 2))
 METHODS = ("mccgr", "mcc")
@@ -32,7 +32,7 @@ def nmi(path: Path, dtype: str, seeds: int) -> float:
         labels = [str(label) for label in matrix.contents["labels"]]
         X = stages.prepare(matrix, RowSettings.normalize, dtype)
         settings = Settings(k=len(set(labels)), seed=seed)
-        factors = stages.factorize(X, settings, stages.choose_graph(X, settings, GraphSettings()))
+        factors = factorization.factorize(X, settings, factorization.choose_graph(X, settings, GraphSettings()))
         scores.append(evaluate(labels, kmeans(factors.W, settings.k, 20, seed)).nmi)
     return float(np.mean(scores))
 

@@ -22,7 +22,7 @@ from mccgr_cli.core.metrics import evaluate
 from mccgr_cli.core.starts import random_start
 from mccgr_cli.files.readers import load
 from mccgr_cli.settings import GraphSettings, Settings, by_preset
-from mccgr_cli.workflow import stages
+from mccgr_cli.workflow import factorization, stages
 
 
 def main() -> None:
@@ -46,7 +46,7 @@ def main() -> None:
         for seed in range(given.seeds):
             W, H = random_start(source, 20, mean, np.random.default_rng(seed))
             start = W * given.w_scale, H / given.w_scale
-            factors = stages.factorize(X, by_preset("paper", Settings, k=20, method=method), A, [start])
+            factors = factorization.factorize(X, by_preset("paper", Settings, k=20, method=method), A, [start])
             sizes = np.linalg.norm(factors.H, axis=1) if given.unit_basis else 1.0
             scores.append(evaluate(labels, kmeans(factors.W * sizes, 20, 20, seed)))
         taken = (time.perf_counter() - began) / given.seeds

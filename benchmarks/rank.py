@@ -27,7 +27,7 @@ from mccgr_cli.core.metrics import evaluate
 from mccgr_cli.files.readers import load
 from mccgr_cli.settings import GraphSettings, RowSettings, Settings
 from mccgr_cli.system.processes import LocalPool
-from mccgr_cli.workflow import ranking, stages
+from mccgr_cli.workflow import factorization, ranking
 
 TEXTURES = Path(__file__).parent.parent / "sample_data" / "textures.h5"
 
@@ -83,7 +83,7 @@ def rank(X: Matrix, most: int, jobs: int) -> ranking.Ranking:
 def attainable(X: Matrix, labels: Array, k: int) -> float:
     X, settings = normalize(X.astype(np.float64), RowSettings.normalize), Settings(k=k)
     with threadpool_limits(limits=1):
-        factors = stages.factorize(X, settings, stages.choose_graph(X, settings, GraphSettings()))
+        factors = factorization.factorize(X, settings, factorization.choose_graph(X, settings, GraphSettings()))
         return evaluate(labels.tolist(), kmeans(factors.W, k, 20, 0)).ari
 
 

@@ -20,7 +20,7 @@ from mccgr_cli.core.kmeans import kmeans
 from mccgr_cli.core.metrics import Scores, evaluate
 from mccgr_cli.files.readers import load
 from mccgr_cli.settings import GraphSettings, RowSettings, Settings, by_preset
-from mccgr_cli.workflow import stages
+from mccgr_cli.workflow import factorization
 
 
 def main() -> None:
@@ -71,7 +71,7 @@ def cluster(X: Matrix, labels: list[str], k: int, way: tuple[Settings, GraphSett
         return evaluate(labels, kmeans(normalize(X, RowSettings.normalize), k, 20, seed))
     settings, graph, normalization = replace(way[0], seed=seed), way[1], way[2]
     X = normalize(X, normalization)
-    factors = stages.factorize(X, settings, stages.choose_graph(X, settings, graph))
+    factors = factorization.factorize(X, settings, factorization.choose_graph(X, settings, graph))
     return evaluate(labels, kmeans(factors.W, k, 20, seed))
 
 

@@ -19,7 +19,7 @@ from sklearn.exceptions import ConvergenceWarning
 from benchmarks.timing import in_turn, seconds, table
 from mccgr_cli.core.kmeans import kmeans
 from mccgr_cli.settings import SOLVERS, GraphSettings, Settings, by_preset
-from mccgr_cli.workflow import stages
+from mccgr_cli.workflow import factorization
 
 ITERATIONS = 100
 
@@ -30,20 +30,20 @@ def main(arguments: list[str] | None = None) -> None:
     X = np.random.default_rng(0).random((100, 300))
     settings = by_preset("paper", Settings, k=2, iterations=ITERATIONS, tolerance=0)
     plain = by_preset("paper", GraphSettings)
-    A = stages.choose_graph(X, settings, plain)
-    W = stages.factorize(X, settings, A).W
+    A = factorization.choose_graph(X, settings, plain)
+    W = factorization.factorize(X, settings, A).W
 
     def scikit_learn(solver: str) -> None:
         NMF(2, init="random", solver=solver, tol=1e-15, max_iter=ITERATIONS, random_state=0).fit_transform(X)
 
     actions: dict[str, Callable[[], Any]] = {
-        f"{method}, {solver}": partial(stages.factorize, X, replace(settings, method=method, solver=solver), A)
+        f"{method}, {solver}": partial(factorization.factorize, X, replace(settings, method=method, solver=solver), A)
         for method in ("mccgr", "l2")
         for solver in SOLVERS
     }
     actions |= {f"scikit-learn {solver}": partial(scikit_learn, solver) for solver in ("mu", "cd")}
-    actions["graph of the paper"] = partial(stages.choose_graph, X, settings, plain)
-    actions["graph of the defaults"] = partial(stages.choose_graph, X, Settings(k=2), GraphSettings())
+    actions["graph of the paper"] = partial(factorization.choose_graph, X, settings, plain)
+    actions["graph of the defaults"] = partial(factorization.choose_graph, X, Settings(k=2), GraphSettings())
     actions["k-means, 20 restarts"] = partial(kmeans, W, 2, 20, 0)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)

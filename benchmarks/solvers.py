@@ -17,7 +17,7 @@ from mccgr_cli.core.kmeans import kmeans
 from mccgr_cli.core.metrics import evaluate
 from mccgr_cli.files.readers import load
 from mccgr_cli.settings import GraphSettings, RowSettings, Settings
-from mccgr_cli.workflow import stages
+from mccgr_cli.workflow import factorization, stages
 
 WAYS: dict[str, dict[str, Any]] = {
     "multiplicative": {},
@@ -44,9 +44,9 @@ def main(arguments: list[str] | None = None) -> None:
             found: dict[str, list[tuple[float, int]]] = {name: [] for name in WAYS}
             for seed in range(given.seeds):
                 settings = Settings(k=len(set(labels)), method=method, seed=seed)
-                A = stages.choose_graph(X, settings, GraphSettings())
+                A = factorization.choose_graph(X, settings, GraphSettings())
                 for name, way in WAYS.items():
-                    factors = stages.factorize(X, replace(settings, **way), A)
+                    factors = factorization.factorize(X, replace(settings, **way), A)
                     scores = evaluate(labels, kmeans(factors.W, settings.k, 20, seed))
                     found[name].append((scores.nmi, factors.iterations))
             for results in found.values():

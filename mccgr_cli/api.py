@@ -21,7 +21,7 @@ from mccgr_cli.errors import ArgumentError, DataError, ParameterError
 from mccgr_cli.files.readers.checks import as_real
 from mccgr_cli.files.values import check_values
 from mccgr_cli.settings import GraphSettings, RowSettings, Settings, checked
-from mccgr_cli.workflow import stages
+from mccgr_cli.workflow import factorization
 
 
 def factorize(
@@ -97,7 +97,7 @@ def run(
     graph: Any = None,
     start: Start | None = None,
     on_step: Callable[[Step], None] | None = None,
-) -> tuple[Factors, stages.Graph | None]:
+) -> tuple[Factors, factorization.Graph | None]:
     """Factorize rows that are normalized already. Returns the factors and the graph."""
     check_solver(settings)
     source, starts = blocks_of(X), None
@@ -107,11 +107,11 @@ def run(
         if len(start) != 2:
             raise ParameterError("--init", f"{len(start)} arrays to start from", "give a pair (W, H)")
         W, H = (as_matrix(factor, "--init") for factor in start)
-        starts = [stages.check_start(W, H, settings.k, X.shape, "--init")]
+        starts = [factorization.check_start(W, H, settings.k, X.shape, "--init")]
     if graph is not None:
-        graph = stages.check_graph(as_matrix(graph, "--graph", some=False), X.shape[0], "--graph")
-    A = stages.choose_graph(source, settings, graph_settings, graph)
-    return stages.factorize(source, settings, A, starts, on_step), A
+        graph = factorization.check_graph(as_matrix(graph, "--graph", some=False), X.shape[0], "--graph")
+    A = factorization.choose_graph(source, settings, graph_settings, graph)
+    return factorization.factorize(source, settings, A, starts, on_step), A
 
 
 # Arguments

@@ -24,7 +24,7 @@ from mccgr_cli.core import kmeans as clustering
 from mccgr_cli.core.solver import Step, squared_errors, transform, why_not_converged
 from mccgr_cli.errors import ArgumentError
 from mccgr_cli.settings import PRESETS, ClusterSettings, GraphSettings, RowSettings, Settings, checked, settings_of
-from mccgr_cli.workflow import stages
+from mccgr_cli.workflow import factorization, stages
 
 # Options that have other names in scikit-learn.
 PARAMETERS = {
@@ -140,7 +140,7 @@ class MCCGR(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
     labels_: Array
     cluster_centers_: Array
     feature_weights_: Array
-    graph_: stages.Graph | None
+    graph_: factorization.Graph | None
     alpha_: float
     n_components_: int
     n_features_in_: int

@@ -251,7 +251,7 @@ def test_running_out_of_memory_is_said_in_one_line(refused, X_file, monkeypatch)
     def exhaust(*_):
         raise MemoryError
 
-    monkeypatch.setattr(factorization, "solve", exhaust)
+    monkeypatch.setattr("mccgr_cli.workflow.factorization.solve", exhaust)
     assert "out of memory" in refused(*factorize(X_file), "-q")
 
 
@@ -260,7 +260,7 @@ def test_a_bug_keeps_its_traceback(mccgr, X_file, monkeypatch):
     def bug(*_):
         raise ZeroDivisionError
 
-    monkeypatch.setattr(factorization, "solve", bug)
+    monkeypatch.setattr("mccgr_cli.workflow.factorization.solve", bug)
     with pytest.raises(ZeroDivisionError):
         mccgr(*factorize(X_file), "-q")
 

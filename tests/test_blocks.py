@@ -71,14 +71,15 @@ def test_the_thread_that_waits_for_blocks_works_on_them_too(monkeypatch):
 def test_the_number_of_threads_does_not_change_a_byte():
     code = (
         "import hashlib, numpy as np\n"
-        "from mccgr_cli.workflow import stages\n"
+        "from mccgr_cli.workflow import factorization, stages\n"
         "from mccgr_cli.settings import GraphSettings, Settings\n"
         "rng = np.random.default_rng(0)\n"
         "large = rng.random((3000, 400))\n"  # three blocks and more
         "loose = rng.poisson(1.0, (1200, 60)).astype(float)\n"  # whose graph has more parts than there are components
         "for X, k, method in ((large, 5, 'mcc'), (loose, 10, 'mccgr')):\n"
         "    settings = Settings(k=k, method=method, iterations=5)\n"
-        "    factors = stages.factorize(X, settings, stages.choose_graph(X, settings, GraphSettings(neighbors=1)))\n"
+        "    A = factorization.choose_graph(X, settings, GraphSettings(neighbors=1))\n"
+        "    factors = factorization.factorize(X, settings, A)\n"
         "    print(hashlib.sha256(factors.W.tobytes() + factors.H.tobytes()).hexdigest())\n"
     )
     digests = {

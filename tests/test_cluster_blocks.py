@@ -29,7 +29,7 @@ from mccgr_cli.distributed.shared_arrays import ArrayExchange, SharedArray, open
 from mccgr_cli.errors import DataError, MccgrError
 from mccgr_cli.files.lazy_matrix import StoredMatrix
 from mccgr_cli.settings import GraphSettings, Settings
-from mccgr_cli.workflow.stages import choose_graph
+from mccgr_cli.workflow.factorization import choose_graph
 
 
 @pytest.fixture(autouse=True)

@@ -16,7 +16,7 @@ from mccgr_cli.core.graph import build_graph
 from mccgr_cli.core.methods.coordinate import GRAPH_STEPS, descended, graph_steps_for
 from mccgr_cli.core.solver import make_update, solve
 from mccgr_cli.settings import SOLVERS, GraphSettings, Settings
-from mccgr_cli.workflow import stages
+from mccgr_cli.workflow import factorization
 
 
 def smooth(n=300, d=40, k=5, seed=0):
@@ -131,7 +131,7 @@ def test_restarts_share_the_weight_of_the_graph_and_hold_their_scale():
 def test_the_graph_does_not_depend_on_the_solver():
     X, _ = planted(n=90)
     settings = Settings(k=3)
-    graphs = [stages.choose_graph(X, replace(settings, solver=solver), GraphSettings()) for solver in SOLVERS]
+    graphs = [factorization.choose_graph(X, replace(settings, solver=solver), GraphSettings()) for solver in SOLVERS]
     assert abs(graphs[0] - graphs[1]).max() == 0
 
 

@@ -16,12 +16,12 @@ from mccgr_cli.core.methods.losses import FAIR_STEPS, Correntropy, scale_that_ke
 from mccgr_cli.core.metrics import evaluate
 from mccgr_cli.core.starts import graph_start
 from mccgr_cli.settings import GRAPH_FEATURES, GraphSettings, Settings, by_preset
-from mccgr_cli.workflow import factorization, stages
+from mccgr_cli.workflow import factorization
 
 
 def factors_of(X, **given):
     settings, graph = Settings(k=3, **given), GraphSettings()
-    return stages.factorize(X, settings, stages.choose_graph(X, settings, graph))
+    return factorization.factorize(X, settings, factorization.choose_graph(X, settings, graph))
 
 
 @pytest.mark.parametrize("factor", [1e-3, 1e3])
@@ -34,10 +34,10 @@ def test_the_strength_of_the_graph_does_not_depend_on_the_scale_of_X(factor):
 
 def test_the_strength_does_not_depend_on_the_scale_of_W():
     X, _ = planted()
-    graph = stages.choose_graph(X, Settings(k=3), GraphSettings())
+    graph = factorization.choose_graph(X, Settings(k=3), GraphSettings())
     W, H = graph_start(MemoryBlocks(X), 3, graph, np.random.default_rng(0))
-    one = stages.factorize(X, Settings(k=3, iterations=20), graph, [(W, H)])
-    other = stages.factorize(X, Settings(k=3, iterations=20), graph, [(8 * W, H / 8)])
+    one = factorization.factorize(X, Settings(k=3, iterations=20), graph, [(W, H)])
+    other = factorization.factorize(X, Settings(k=3, iterations=20), graph, [(8 * W, H / 8)])
     np.testing.assert_allclose(8 * one.W, other.W, rtol=1e-6)
 
 
@@ -58,7 +58,9 @@ def test_restarts_have_the_same_alpha_whatever_their_starts():
 def test_more_components_use_more_axes():
     X = np.random.default_rng(0).random((150, 120))
     settings = Settings(k=20, method="grnmf")
-    by_itself, few, many = (stages.choose_graph(X, settings, GraphSettings(axes=axes)) for axes in (None, 50, 80))
+    by_itself, few, many = (
+        factorization.choose_graph(X, settings, GraphSettings(axes=axes)) for axes in (None, 50, 80)
+    )
     assert abs(by_itself - many).max() == 0
     assert abs(by_itself - few).max() > 0
 
@@ -71,7 +73,7 @@ def test_without_a_graph_runs_start_from_singular_vectors():
 
 def test_a_graph_start_is_the_parts_and_their_means():
     X, labels = planted()
-    graph = stages.choose_graph(X, Settings(k=3), GraphSettings())
+    graph = factorization.choose_graph(X, Settings(k=3), GraphSettings())
     W, H = graph_start(MemoryBlocks(X), 3, graph, np.random.default_rng(0))
     part = W.argmax(axis=1)
     assert evaluate(labels.tolist(), part).accuracy == 1
@@ -165,7 +167,7 @@ def test_noise_much_larger_than_what_matters_does_not_matter(make):
         settings, graph = Settings(k=3), GraphSettings(graph_features=features)
         noise = 5 * X.max() * np.random.default_rng(2).random((90, 40))
         noisy = make(normalize(np.hstack([X, noise]), "hellinger"))
-        factors = stages.factorize(noisy, settings, stages.choose_graph(noisy, settings, graph))
+        factors = factorization.factorize(noisy, settings, factorization.choose_graph(noisy, settings, graph))
         accuracy[features] = evaluate(labels.tolist(), kmeans(factors.W, 3, 10, 0)).accuracy
     assert accuracy["explained"] == 1
     assert accuracy["plain"] < 0.8
@@ -180,7 +182,7 @@ def test_rare_features_are_not_kept_at_the_price_of_those_that_matter():
     rare = rng.random((120, 2000)) < 0.003
     factors = factors_of(np.hstack([frequent, rare]).astype(float), method="mcc")
     assert factors.rho[:24].mean() > 0.3
-    mean_error = stages.factorize(
+    mean_error = factorization.factorize(
         np.hstack([frequent, rare]).astype(float), by_preset("paper", Settings, k=3, method="mcc")
     )
     assert mean_error.rho[:24].mean() < 0.05

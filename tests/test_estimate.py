@@ -12,7 +12,7 @@ from mccgr_cli.errors import MccgrError
 from mccgr_cli.files import atomic_write as storage
 from mccgr_cli.settings import GraphSettings, Settings
 from mccgr_cli.system import memory
-from mccgr_cli.workflow import estimate, stages
+from mccgr_cli.workflow import estimate, factorization, stages
 from mccgr_cli.workflow.placement import Room
 
 

@@ -442,5 +442,5 @@ def test_what_is_too_large_for_a_format_is_refused_before_it_is_written(refused,
     monkeypatch.setattr(arrays, "LARGEST_VARIABLE", 200)
     message = refused("export", file, "-o", tmp_path / "out.mat")
     assert "sample_names takes 908 B, and a variable in .mat has at most 2 GB; choose .h5ad or .npz" in message
-    monkeypatch.setattr(arrays, "available", lambda: 100)
+    monkeypatch.setattr(arrays, "available_memory", lambda: 100)
     assert "all as long as the longest" in refused("export", file, "-o", tmp_path / "out.npz")

@@ -169,7 +169,7 @@ def test_chunks_larger_than_memory(refused_by_all, tmp_path, monkeypatch):
 def test_compressed_bombs(refused_by_all, tmp_path, monkeypatch):
     """A few kB that unpack to more than there is memory for; there are 10 MB of it here."""
     for module in ("system.memory", "files.readers.text"):
-        monkeypatch.setattr(f"mccgr_cli.{module}.available", lambda: 10**7)
+        monkeypatch.setattr(f"mccgr_cli.{module}.available_memory", lambda: 10**7)
     with h5py.File(tmp_path / "X.h5", "w") as file:
         file.create_dataset("X", (2000, 1000), "f8", chunks=(1000, 100), compression="gzip", fillvalue=1.0)
     monkeypatch.setattr("mccgr_cli.files.lazy_matrix.MOST_PACKED", 0)  # not to be left in its file

@@ -419,7 +419,7 @@ def test_columns_are_read_whole_if_there_is_room(mccgr, refused, tmp_path, monke
     found = factorize_with(mccgr, path, "--transpose"), factorize_with(mccgr, path, "--transpose", "--memory", "10MB")
     assert "all of it is in memory" in found[1].stderr
     np.testing.assert_array_equal(found[0].W, found[1].W)
-    monkeypatch.setattr("mccgr_cli.files.readers.checks.available", lambda: 10**7)
+    monkeypatch.setattr("mccgr_cli.files.readers.checks.available_memory", lambda: 10**7)
     message = refused("factorize", path, "--k", 3, "--transpose", "--memory", "10MB", "--overwrite")
     assert message.endswith("its columns cannot be read some at a time; store it with samples in rows")
 

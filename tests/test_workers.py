@@ -145,9 +145,9 @@ def blocked_signals(_):
 def test_interrupts_are_left_to_the_owner():
     """Of the very first worker of a process too."""
     code = (
-        "from test_workers import blocked_signals\nfrom mccgr_cli.system.processes import Workers\n"
+        "from test_workers import blocked_signals\nfrom mccgr_cli.system.processes import LocalPool\n"
         "if __name__ == '__main__':\n"
-        "    with Workers(2) as workers:\n"
+        "    with LocalPool(2) as workers:\n"
         "        print(*workers.map(blocked_signals, range(8), (), None))\n"
     )
     environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parent)}
@@ -171,9 +171,9 @@ def test_a_postponed_interrupt_comes_when_all_is_done():
 @pytest.mark.skipif(not Path("/proc").exists(), reason="needs /proc")
 def test_no_process_is_left_when_the_owner_is_killed():
     code = (
-        "from test_workers import own_process\nfrom mccgr_cli.system.processes import Workers\nimport time\n"
+        "from test_workers import own_process\nfrom mccgr_cli.system.processes import LocalPool\nimport time\n"
         "if __name__ == '__main__':\n"
-        "    with Workers(2) as workers:\n"
+        "    with LocalPool(2) as workers:\n"
         "        print(*set(workers.map(own_process, range(20), (), None)), flush=True)\n"
         "        time.sleep(60)\n"
     )

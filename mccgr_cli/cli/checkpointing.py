@@ -159,7 +159,7 @@ class Keeper:
         """The state that the run continues from, if the file has one."""
         from mccgr_cli.core.solver import uses_graph
         from mccgr_cli.workflow.checkpoints import Checkpoint, damaged, read_progress, read_run
-        from mccgr_cli.workflow.stages import check_graph
+        from mccgr_cli.workflow.factorization import check_graph
 
         found, may_replace = self.found, self.job.output.overwrite and not self.resumes
         if found is None:

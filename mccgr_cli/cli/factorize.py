@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from mccgr_cli.blocks.protocol import BlockSource
     from mccgr_cli.cli.job import Caller, Job
     from mccgr_cli.core.solver import Factors, Start
-    from mccgr_cli.workflow.stages import Graph
+    from mccgr_cli.workflow.factorization import Graph
 
 INIT = {
     "type": types.WordOrFile(INITS),
@@ -112,7 +112,7 @@ def factorize(
     from mccgr_cli.cli.job import Job
     from mccgr_cli.core.graph import graph_health
     from mccgr_cli.core.solver import check_solver, uses_graph
-    from mccgr_cli.workflow import stages
+    from mccgr_cli.workflow import factorization, stages
 
     settings, resumes = request.settings, checkpointing.resume is not None
     check_start_option(request, resumes)
@@ -130,7 +130,7 @@ def factorize(
             kept = keeper.restored(settings, X) if keeper is not None else None
             if kept is None:
                 note_estimate(job, X, settings, to_build, memory)
-                A = stages.choose_graph(X, settings, request.graph, given_graph, job.reporter.searched)
+                A = factorization.choose_graph(X, settings, request.graph, given_graph, job.reporter.searched)
             else:
                 A = kept.A
             health = None if A is None else graph_health(A)
@@ -141,7 +141,7 @@ def factorize(
                 keeper.watching(A) if keeper is not None else nullcontext() as on_pause,
             ):
                 resumed = kept.progress if kept is not None else None
-                factors = stages.factorize(X, settings, A, starts, on_step, resumed, on_pause)
+                factors = factorization.factorize(X, settings, A, starts, on_step, resumed, on_pause)
         job.reporter.note(describe(factors, settings))
         contents = stages.factors_contents(factors, settings, request.rows.normalize, matrix.contents.names(), health)
         with keeper.saving_on_failed_output() if keeper is not None else nullcontext():
@@ -158,19 +158,19 @@ def check_start_option(request: Factorization, resumes: bool) -> None:
 
 def load_start(job: Job, request: Factorization, X: BlockSource) -> list[Start] | None:
     """The factors that --init FILE names."""
-    from mccgr_cli.workflow import stages
+    from mccgr_cli.workflow import factorization, stages
 
     if not request.starts_from_file:
         return None
     file = job.load(request.settings.init, ("factors", "clusters"))
     stages.require_datasets(file, "W", "H")
-    return [stages.check_start(file.contents["W"], file.contents["H"], request.settings.k, X.shape, file.name)]
+    return [factorization.check_start(file.contents["W"], file.contents["H"], request.settings.k, X.shape, file.name)]
 
 
 def load_graph(job: Job, request: Factorization, X: BlockSource) -> Graph | None:
     """The graph that --graph FILE names, if the method uses one."""
     from mccgr_cli.core.solver import uses_graph
-    from mccgr_cli.workflow import stages
+    from mccgr_cli.workflow import factorization
 
     if request.graph_file is None:
         return None
@@ -178,7 +178,7 @@ def load_graph(job: Job, request: Factorization, X: BlockSource) -> Graph | None
     used = uses_graph(request.settings)
     for note in doubts(file.contents.attributes, request, used):
         job.reporter.note(note)
-    return stages.check_graph(file.contents["A"], X.shape[0], file.name) if used else None
+    return factorization.check_graph(file.contents["A"], X.shape[0], file.name) if used else None
 
 
 def doubts(graph: dict[str, Any], request: Factorization, used: bool) -> Iterator[str]:

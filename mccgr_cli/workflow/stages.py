@@ -26,11 +26,6 @@ from mccgr_cli.files.lazy_matrix import StoredMatrix
 from mccgr_cli.files.readers import Loaded
 from mccgr_cli.images.settings import Description, Learning
 from mccgr_cli.settings import NORMALIZATIONS, GraphSettings, Settings
-from mccgr_cli.workflow.factorization import Graph as Graph
-from mccgr_cli.workflow.factorization import check_graph as check_graph
-from mccgr_cli.workflow.factorization import check_start as check_start
-from mccgr_cli.workflow.factorization import choose_graph as choose_graph
-from mccgr_cli.workflow.factorization import factorize as factorize
 
 GRAPH_COUNTS = ("edges", "isolated", "components")  # of GraphHealth, stored with factors
 SAME_FEATURES = "describe the new samples by the same features; images with 'mccgr extract --codebook'"

@@ -11,7 +11,7 @@ from mccgr_cli.errors import DataError
 from mccgr_cli.files.container import NAMES, SCHEMA, Contents
 from mccgr_cli.files.readers import Loaded
 from mccgr_cli.output.provenance import checksums
-from mccgr_cli.workflow.stages import check_graph
+from mccgr_cli.workflow.factorization import check_graph
 
 Note = Callable[[str], None]
 
