@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from mccgr_cli.errors import MccgrError
     from mccgr_cli.estimator import MCCGR
 
-__version__ = "0.1.0"
+__version__ = "0.2.0.dev0"
 __all__ = ["MCCGR", "Factors", "MccgrError", "Step", "__version__", "factorize"]
 
 # Loaded when they are asked for: the command does without most of it until it knows what to do.

@@ -88,38 +88,41 @@ class Settings:
     method: str = basic_option(
         "mccgr",
         "mccgr: correntropy loss and neighbour graph. mcc: correntropy loss. grnmf: squared error and graph. l2: "
-        "squared error. kl: Kullback-Leibler divergence. gdcls: constrained least squares. pg: projected gradients.",
+        "squared error. kl: Kullback-Leibler divergence. gdcls: squared error by regularized least squares. pg: "
+        "squared error by projected gradients.",
         values=METHODS,
     )
     strength: float = method_option(
         100.0,
-        "Weight of the neighbour graph, without units. At 1 the graph and the data pull on a sample about equally. For "
-        "mccgr and grnmf.",
+        "Weight of the neighbour graph, without units. 1: the graph counts about as much as the data. 100: the graph "
+        "dominates. For mccgr and grnmf.",
         values=Bounds(0, 1e30),
     )
     alpha: float | None = method_option(
         None,
-        "Weight of the graph in absolute units, as in the paper. Use instead of --strength.",
+        "Weight of the graph as in the paper; its effect depends on the scale of the data. Replaces --strength: give "
+        "only one of the two.",
         values=Bounds(0, 1e30),
         instead_of="strength",
     )
     keep: float = method_option(
         0.5,
         "Fraction of the explained variance that feature weighting must preserve, from 0.01 to 1. Lower values silence "
-        "more features. For mccgr and mcc.",
+        "more features. It sets the kernel width sigma. For mccgr and mcc.",
         values=Bounds(0.01, 1),
         metavar="FRACTION",
     )
     theta: float | None = method_option(
         None,
-        "Kernel width as a multiple of the mean error, as in the paper. Use instead of --keep.",
+        "Sets the kernel width sigma by the mean error, as in the paper: features with larger errors get small "
+        "weights. Replaces --keep: give only one of the two.",
         values=Bounds(),
         instead_of="keep",
     )
     bandwidth: str | float = method_option(
         "adaptive",
-        "Kernel width sigma. adaptive: follows the errors in every iteration, as in the paper. settle: follows them "
-        "until it is stable, then stays fixed. A number: fixed from the start.",
+        "When the kernel width sigma is computed again. adaptive: in every iteration, as in the paper. settle: until "
+        "it is stable. A number: sigma itself; --keep and --theta have no effect then.",
         values=BANDWIDTHS,
         or_number=Bounds(),
         metavar=f"[{'|'.join(BANDWIDTHS)}|SIGMA]",
@@ -138,12 +141,14 @@ class Settings:
     )
     init: str = solver_option(
         "graph",
-        "Starting point. graph: clusters of the neighbour graph (nndsvd if there is no graph). nndsvd: singular "
-        "vectors. random: random numbers.",
+        "Starting point. graph: clusters of the neighbour graph (nndsvd if there is no graph). nndsvd: computed from "
+        "the singular value decomposition. random: random numbers.",
         values=INITS,
     )
     restarts: int = solver_option(
-        1, "Number of starts. The factors with the lowest objective are kept.", values=whole(1)
+        1,
+        "Number of runs from different starting points. The factors with the lowest objective are kept.",
+        values=whole(1),
     )
     seed: int = basic_option(
         0,
@@ -152,7 +157,7 @@ class Settings:
     )
     ridge: float = solver_option(
         1e-3,
-        "Regularization of gdcls, relative to the size of the basis.",
+        "Regularization of gdcls, relative to the mean squared length of a component. Only for gdcls.",
         values=Bounds(1e-15, 1e15),
     )
 
@@ -175,7 +180,8 @@ class GraphSettings:
     )
     metric: str | None = graph_option(
         None,
-        "Distance of the neighbour search. histogram: histogram intersection of the rows, without --axes.",
+        "Distance of the neighbour search. histogram: histogram intersection of the rows themselves (--axes must be 0 "
+        "or left out).",
         values=METRICS,
         default_text="cosine with --weight cosine, otherwise euclidean",
     )
@@ -190,18 +196,20 @@ class GraphSettings:
         None,
         "Number of principal components used to find neighbours. 0: use the rows themselves.",
         values=whole(0, 10_000),
-        default_text="50, or 4 per component if that is more",
+        default_text="50, or 4 x k if that is more",
     )
     search: str = graph_option(
         "auto",
-        "exact: find all nearest neighbours. approximate: find nearly all of them, much faster. auto: exact up to "
-        "50,000 samples, then approximate if the extra 'neighbours' is installed.",
+        "exact: find all nearest neighbours. approximate: find nearly all of them, much faster; needs faiss (pip "
+        "install 'mccgr-cli[neighbours]'). auto: exact for up to 50,000 samples; for more, approximate if faiss is installed.",
         values=SEARCHES,
     )
     graph_features: str = graph_option(
         "explained",
-        "Features used to find neighbours (mccgr). plain: all features equally. weighted: by the weights of the "
-        "loss. explained: as weighted, then again by the features that differ between the clusters of that graph.",
+        "Which features count when neighbours are searched. Only for --method mccgr. plain: all features equally. "
+        "weighted: noisy features count less; the weights come from a short factorization without a graph. explained: "
+        "build the weighted graph, cluster it, then build the graph again from the features that differ between these "
+        "clusters.",
         values=GRAPH_FEATURES,
     )
 
@@ -236,7 +244,7 @@ class RowSettings:
         None,
         "Precision of the computation.",
         values=PRECISIONS,
-        default_text="float32 if MATRIX is float32, otherwise float64",
+        default_text="float32 if the input is float32, otherwise float64",
     )
 
 
@@ -244,7 +252,12 @@ class RowSettings:
 class ClusterSettings:
     """How coefficients, or the rows of a matrix, become clusters."""
 
-    k: int | None = basic_option(None, "Number of clusters.", values=whole(1), default_text="number of components")
+    k: int | None = basic_option(
+        None,
+        "Number of clusters.",
+        values=whole(1),
+        default_text="number of components of FACTORS; required for a matrix",
+    )
     assign: str = cluster_option(
         "kmeans",
         "kmeans: k-means on the coefficients. max: the component with the largest coefficient.",
@@ -264,7 +277,7 @@ class Drawing:
     )
     shape: tuple[int, int] | None = basic_option(
         None,
-        "Size of the images in --figure basis, in pixels.",
+        "Size of the images in --figure basis, in pixels, height first.",
         metavar="HEIGHTxWIDTH",
         default_text="square, if the number of features is a square number",
     )

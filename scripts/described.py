@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import click
 
 from mccgr_cli.cli import main as group
-from mccgr_cli.cli.options import grouped
+from mccgr_cli.cli.help import grouped
 
 EXAMPLES = "Examples:"
 EXIT_STATUS = (
@@ -27,7 +27,7 @@ class Described:
     path: str  # as it is typed
     usage: str  # what follows
     summary: str
-    paragraphs: list[str]
+    paragraphs: list[str]  # one with several lines is a list that keeps its lines
     options: list[tuple[str, list[tuple[str, str]]]]  # by heading: how each is written, and what it does
     examples: list[str]
     commands: list[tuple[str, str]]  # of the group, with what they do
@@ -56,8 +56,7 @@ def commands() -> list[tuple[click.Command, click.Context]]:
 
 def described(command: click.Command, context: click.Context) -> Described:
     summary, *paragraphs = re.split(r"\n\s*\n", inspect.cleandoc(command.help or ""))
-    as_typed = [paragraph for paragraph in paragraphs if paragraph.startswith("\b")]
-    examples = [line.strip() for paragraph in as_typed for line in paragraph.splitlines() if line != "\b"]
+    examples = [line.strip() for one in paragraphs if EXAMPLES in one for line in one.splitlines() if line != "\b"]
     inner = []
     if isinstance(command, click.Group):
         inner = [described(one, its) for one, its in commands()]
@@ -65,7 +64,7 @@ def described(command: click.Command, context: click.Context) -> Described:
         context.command_path,
         " ".join(command.collect_usage_pieces(context)),
         " ".join(summary.split()),
-        [" ".join(paragraph.split()) for paragraph in paragraphs if paragraph not in as_typed],
+        [shown(paragraph) for paragraph in paragraphs if EXAMPLES not in paragraph],
         [
             (heading, [(declaration(one), explanation(one, context)) for one in members])
             for heading, members in grouped(command.get_params(context))
@@ -73,6 +72,10 @@ def described(command: click.Command, context: click.Context) -> Described:
         [line for line in examples if line != EXAMPLES],
         [(one.path, one.summary) for one in inner],
     )
+
+
+def shown(paragraph: str) -> str:
+    return paragraph.removeprefix("\b\n") if paragraph.startswith("\b") else " ".join(paragraph.split())
 
 
 def options(command: click.Command, context: click.Context) -> list[click.Option]:

@@ -29,7 +29,8 @@ def page(one: Described, related: list[str]) -> str:
         ".SH DESCRIPTION",
     ]
     for paragraph in one.paragraphs:
-        lines += [".PP", escape(paragraph)]
+        listed = paragraph.splitlines()
+        lines += [".PP", escape(paragraph)] if len(listed) == 1 else [".PP", ".nf", *map(escape, listed), ".fi"]
     if one.commands:
         lines.append(".SH COMMANDS")
         lines += [line for term, text in one.commands for line in entry(term, text)]

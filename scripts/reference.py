@@ -24,7 +24,7 @@ def text() -> str:
 def section(one: Described) -> str:
     lines = [f"## {one.path}", "", escape(one.summary), "", "```text", f"{one.path} {one.usage}", "```", ""]
     for paragraph in one.paragraphs:
-        lines += [escape(paragraph), ""]
+        lines += ["```text", paragraph, "```", ""] if "\n" in paragraph else [escape(paragraph), ""]
     for heading, entries in one.options:
         lines += [f"**{heading}**", "", *(f"* `{term}`: {escape(about)}" for term, about in entries), ""]
     if one.examples:

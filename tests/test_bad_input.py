@@ -366,7 +366,7 @@ def test_starts_that_are_zero(refused, mccgr, X_file, tmp_path):
     mccgr("factorize", X_file, "--k", 2, "-o", tmp_path / "F.h5")
     with h5py.File(tmp_path / "F.h5", "a") as file:
         file["H"][:] = 0
-    assert "no update moves" in refused("factorize", X_file, "--k", 2, "--init", tmp_path / "F.h5")
+    assert "updates cannot change that" in refused("factorize", X_file, "--k", 2, "--init", tmp_path / "F.h5")
 
 
 def test_only_regular_files_are_replaced(refused, mccgr, X_file, tmp_path):
@@ -446,13 +446,13 @@ def test_interrupting_a_real_run(X_file, tmp_path):
 def test_an_interrupt_while_a_library_is_imported_has_the_same_status(tmp_path):
     (tmp_path / "begun.py").write_text(
         "import sys\n"
-        "from mccgr_cli import __main__, cli\n"
-        "def main(prog_name):\n"
+        "from mccgr_cli import __main__\nfrom mccgr_cli.cli import group\n"
+        "def main(**_):\n"
         "    try:\n"
         "        exec('raise KeyboardInterrupt')\n"
         "    except KeyboardInterrupt:\n"
         "        sys.exit(130)\n"
-        "cli.main = main\n"
+        "group.main = main\n"
         "__main__.run()\n"
     )
     environment = {**os.environ, "PYTHONPATH": str(tmp_path)}

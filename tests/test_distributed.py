@@ -221,7 +221,7 @@ def test_what_is_no_address_is_bad_usage(refused, X_file, address):
 
 def test_processes_and_a_cluster_are_not_for_the_same_work(refused, X_file):
     arguments = ("experiment", X_file, "--k", 2, "--jobs", 2, "--scheduler", "local:2")
-    assert "give one of them" in refused(*arguments, status=2)
+    assert "leave one of them out" in refused(*arguments, status=2)
 
 
 def test_a_missing_dask_is_told_with_the_remedy(refused, X_file, monkeypatch):
@@ -395,7 +395,7 @@ def test_a_factorization_goes_on_without_the_scheduler_that_was_killed(mccgr, sc
         _, said = run.communicate(timeout=60)
     assert run.returncode == 1
     assert "the scheduler has gone" in said
-    assert f"with: mccgr factorize --resume {checkpoint} --scheduler {address} --checkpoint-every 0 --quiet" in said
+    assert f"with: mccgr factorize --resume {checkpoint} --checkpoint-every 0 --scheduler {address} --quiet" in said
     assert mccgr("factorize", "--resume", checkpoint, "-q").status == 0
     with h5py.File(tmp_path / "whole.h5") as whole, h5py.File(tmp_path / "parts.h5") as parts:
         for name in ("W", "H"):

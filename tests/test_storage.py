@@ -31,7 +31,7 @@ def killed_while_it_claims(path: Path) -> None:
 import os, signal
 from pathlib import Path
 from mccgr_cli.files import atomic_write as storage
-claim = storage.Claim(Path({str(path)!r}), overwrite=True)
+claim = storage.OutputLock(Path({str(path)!r}), overwrite=True)
 storage.temporary_path(Path({str(path)!r})).write_bytes(b"half of it")
 os.kill(os.getpid(), signal.SIGKILL)
 """
@@ -150,7 +150,7 @@ def test_a_file_system_without_locks_serves_too(tmp_path, monkeypatch):
 @LOCKS
 def test_a_lock_that_is_removed_in_that_moment_is_taken_anew(tmp_path, monkeypatch):
     """As when the run that had it ends between our opening and our locking it."""
-    take, taken = storage.lock, []
+    take, taken = storage.try_lock, []
 
     def late(file):
         if not taken:

@@ -17,6 +17,7 @@ import click
 
 from mccgr_cli.cli import options, types
 from mccgr_cli.cli.group import invocation
+from mccgr_cli.cli.help import GroupedOption
 from mccgr_cli.errors import DataError, MccgrError, OutputError, ParameterError
 from mccgr_cli.settings import INITS, RESOURCES, GraphSettings, RowSettings, Settings, checked, option
 
@@ -105,14 +106,14 @@ class Checkpointing:
 
 resume = click.option(
     "--resume",
-    cls=options.GroupedOption,
+    cls=GroupedOption,
     group=RESOURCES,
     type=types.FILE,
     metavar="FILE",
     is_eager=True,
     callback=take_stored_options,
-    help="Continue the run in FILE. MATRIX and all options of the method come from FILE; only options on resources and "
-    "output may be given.",
+    help="Continue the run in FILE. Do not give MATRIX, --k or options of the method: they are in FILE. You may give "
+    "-o and the options under Resources and Output.",
 )
 checkpointing = options.stack(options.gathered("checkpointing", Checkpointing, arguments=("resume",)), resume)
 

@@ -20,8 +20,9 @@ if TYPE_CHECKING:
 def command(matrix: MatrixInput, clusters: ClusterSettings, rows: RowSettings, output: Output) -> None:
     """Cluster the samples by their coefficients W.
 
-    FACTORS is a file from factorize or transform, or - for standard input. If FACTORS is a matrix, its rows are
-    clustered: this is the k-means baseline. --transpose, --label-key and --normalize are for matrices only.
+    FACTORS is a file from factorize or transform, or - for standard input. You can also give a matrix: then k-means
+    clusters its rows, as a baseline to compare with, and --k is required. --transpose, --label-key and --normalize are
+    for matrices only. For a fair comparison, give the --normalize of factorize (by default hellinger).
 
     \b
     Examples:

@@ -34,7 +34,7 @@ def true_classes(loaded: Loaded, labels: str | None) -> list[str] | None:
 def command(source: str, labels: str | None, style: str) -> None:
     """Compare clusters with the true classes.
 
-    Prints the accuracy (clusters are matched with classes by the Kuhn-Munkres algorithm), the normalized mutual
+    Prints the accuracy (clusters are matched with classes by the Hungarian algorithm), the normalized mutual
     information (NMI, divided by the larger entropy, as in the paper), the adjusted Rand index (ARI), the purity, and
     the number of samples of each class in each cluster.
 

@@ -107,10 +107,10 @@ def command(
 ) -> None:
     """Compare methods on random draws of classes, as in the paper.
 
-    Each run draws --k classes of MATRIX. All methods factorize the samples of these classes from the same start, which
-    is the start of mccgr. k-means clusters the coefficients, and the clusters are compared with the classes. There are
-    two baselines: k-means on the samples, and k-means on the samples with the feature weights of mcc. Options with
-    several values (NUMBER,...) try each value.
+    Each run draws --k classes of MATRIX. All methods factorize the samples of these classes from the same starting
+    point, the one of --method mccgr. k-means clusters the coefficients, and the clusters are compared with the classes.
+    There are two baselines: k-means on the samples, and k-means on the samples with the feature weights of mcc. Options
+    that end in ",..." accept several values; every combination is tried.
 
     Finished runs are saved in FILE.part. After an interruption, the same command continues, and gives the same
     results, whatever --jobs or --scheduler. 'mccgr table' and 'mccgr plot' show the results.

@@ -9,7 +9,8 @@ import click
 
 from mccgr_cli.catalog import EXPORT_FORMATS, EXPORTED
 from mccgr_cli.cli import options, types
-from mccgr_cli.cli.options import GroupedOption, MatrixInput, Output
+from mccgr_cli.cli.help import GroupedOption
+from mccgr_cli.cli.options import MatrixInput, Output
 from mccgr_cli.errors import ParameterError
 from mccgr_cli.settings import BASIC, option
 
@@ -27,9 +28,10 @@ class Exported:
     what: str | None = option(
         BASIC,
         None,
-        "Part of FILE to export, for formats that hold one thing (.csv, .tsv, .npy, .mtx).",
+        "Part of FILE to export, for formats that hold one thing (.csv, .tsv, .npy, .mtx). W: coefficients. H: basis. "
+        "assignments: cluster and label of each sample. rho: feature weights. X: matrix. A: edges of the graph.",
         values=EXPORTED,
-        default_text="assignments of clusters, W of factors, else X or A",
+        default_text="assignments if FILE has clusters, W if it has factors, otherwise X or A",
     )
     with_matrix: str | None = option(
         BASIC,

@@ -32,7 +32,8 @@ class ImageInput:
     codebook: str | None = option(
         IMAGES,
         None,
-        "Use the visual words and the description of a matrix that was extracted before.",
+        "Use the visual words and the image options of FILE, a matrix from an earlier 'mccgr extract'. New and old "
+        "images can then be compared.",
         type=types.FILE,
         metavar="FILE",
     )
@@ -41,7 +42,7 @@ class ImageInput:
     max_pixels: int = option(
         IMAGES,
         100_000_000,
-        "Skip larger images, without decoding them.",
+        "Skip images with more pixels in total (width x height), without decoding them.",
         type=types.Whole(min=1, max=10**12),
         metavar="N",
     )

@@ -13,6 +13,7 @@ import click
 from mccgr_cli.catalog import SILENCED
 from mccgr_cli.cli import options, types
 from mccgr_cli.cli.checkpointing import Checkpointing, checkpointing, keeper_for, refuse_what_resume_decides
+from mccgr_cli.cli.help import GroupedOption
 from mccgr_cli.cli.options import MatrixInput, Output, Resources
 from mccgr_cli.errors import MccgrError, ParameterError
 from mccgr_cli.settings import GRAPH, INITS, GraphSettings, RowSettings, Settings
@@ -26,8 +27,8 @@ if TYPE_CHECKING:
 INIT = {
     "type": types.WordOrFile(INITS),
     "metavar": f"[{'|'.join(INITS)}|FILE]",
-    "help": "Starting point. graph: clusters of the neighbour graph (nndsvd if there is no graph). nndsvd: singular "
-    "vectors. random: random numbers. FILE: factors from an earlier run.",
+    "help": "Starting point. graph: clusters of the neighbour graph (nndsvd if there is no graph). nndsvd: computed "
+    "from the singular value decomposition. random: random numbers. FILE: factors from an earlier run.",
 }
 
 
@@ -59,11 +60,11 @@ class Factorization:
 @click.option(
     "--graph",
     "graph_file",
-    cls=options.GroupedOption,
+    cls=GroupedOption,
     group=GRAPH,
     type=types.FILE,
     metavar="FILE",
-    help="Use a graph that 'mccgr graph' made.",
+    help="Use a graph that 'mccgr graph' made, instead of building one. Other graph options have no effect then.",
 )
 @options.gathered("graph", GraphSettings)
 @options.resources("memory", "scheduler")

@@ -185,9 +185,10 @@ def flush_streams() -> None:
 def main() -> None:
     """Cluster images, text, cells or any non-negative matrix, robustly.
 
-    mccgr factorizes a matrix X ~ WH. A correntropy loss learns a weight for every feature and silences noisy
-    features. A nearest-neighbour graph keeps similar samples together. Each command reads and writes HDF5 files, or a
-    pipe. 'mccgr run' runs all stages.
+    mccgr factorizes a matrix X ~ WH: W has the coefficients of the samples, H the components. A loss that limits the
+    influence of large errors (correntropy) learns a weight for every feature and silences noisy features. A
+    nearest-neighbour graph keeps similar samples together. Commands exchange HDF5 files, or a pipe. 'mccgr run' runs
+    all stages.
 
     \b
     Examples:

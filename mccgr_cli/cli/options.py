@@ -11,7 +11,7 @@ A command gathers related options into one frozen value::
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import MISSING, asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -20,46 +20,11 @@ import click
 from click.core import ParameterSource
 
 from mccgr_cli.cli import types
+from mccgr_cli.cli.help import GroupedCommand, GroupedOption, as_typed, grouped
 from mccgr_cli.errors import ParameterError
-from mccgr_cli.settings import BASIC, GROUPS, OUTPUT, PRESETS, RESOURCES, Setting, option, settings_of
+from mccgr_cli.settings import BASIC, OUTPUT, PRESETS, RESOURCES, Setting, option, settings_of
 
 Decorator: TypeAlias = Callable[[Any], Any]
-
-
-class GroupedOption(click.Option):
-    """An option that help lists under a heading; ``default_text``: the default in words."""
-
-    def __init__(self, *args: Any, group: str = BASIC, default_text: str = "", **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        self.group, self.default_text = group, default_text
-
-    def get_help_extra(self, ctx: click.Context) -> Any:
-        """What help shows in brackets: no ranges, and defaults as a user would type them."""
-        extra: Any = super().get_help_extra(ctx)
-        extra.pop("range", None)
-        shown = self.default_text or (as_typed(self.default) if self.show_default else "")
-        return {**extra, "default": shown} if shown else extra
-
-
-def group_of(parameter: click.Parameter) -> str:
-    return parameter.group if isinstance(parameter, GroupedOption) else OUTPUT  # --help
-
-
-class GroupedCommand(click.Command):
-    """A command whose help lists options under headings."""
-
-    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        for group, members in grouped(self.get_params(ctx)):
-            records = [record for one in members if (record := one.get_help_record(ctx)) is not None]
-            with formatter.section(group):
-                formatter.write_dl(records)
-
-
-def grouped(parameters: Iterable[click.Parameter]) -> list[tuple[str, list[click.Option]]]:
-    """Options under their headings, in the order of help."""
-    options = [one for one in parameters if isinstance(one, click.Option)]
-    by_group = [(group, [one for one in options if group_of(one) == group]) for group in GROUPS]
-    return [(group, members) for group, members in by_group if members]
 
 
 @dataclass(frozen=True)
@@ -170,19 +135,6 @@ def metavar_of(setting: Setting) -> str | None:
     return "N" if isinstance(kind, types.Whole) else "NUMBER" if isinstance(kind, types.Number) else None
 
 
-def as_typed(value: Any, setting: Setting | None = None) -> str:
-    """
-    >>> as_typed((4, 8)), as_typed(0.5), as_typed(4e9, Setting("", "", type=types.Bytes()))
-    ('4,8', '0.5', '4GB')
-    """
-    if setting is not None and isinstance(setting.type, types.Bytes):
-        power = max(power for power in range(6) if value % 1000**power == 0)
-        return f"{value / 1000**power:.0f}{' kMGTP'[power].strip()}B"
-    if isinstance(value, tuple):
-        return ",".join(map(str, value))
-    return f"{value:g}" if isinstance(value, float) and float(f"{value:g}") == value else str(value)
-
-
 def stack(*decorators: Decorator) -> Decorator:
     """Several decorators as one, the first on top."""
 
@@ -245,7 +197,8 @@ class Resources:
     memory: float | None = option(
         RESOURCES,
         None,
-        "Memory limit, for example 500MB or 4GB. A larger HDF5 matrix stays on disk and is read once per iteration.",
+        "Memory limit, for example 500MB or 4GB. A larger HDF5 matrix stays on disk and is read in parts, once per "
+        "iteration.",
         default_text="free memory",
         type=types.Bytes(),
         metavar="SIZE",
@@ -253,8 +206,8 @@ class Resources:
     scheduler: str | None = option(
         RESOURCES,
         None,
-        "Use a Dask cluster. tcp://HOST:8786 joins one, local:N starts N processes on this machine. Needs the extra "
-        "'dask'.",
+        "Use Dask workers instead of --jobs. tcp://HOST:8786 joins a Dask cluster, local:N starts N processes on this "
+        "machine. Needs Dask: pip install 'mccgr-cli[dask]'.",
         type=types.Scheduler(),
         metavar="ADDRESS",
     )
@@ -290,7 +243,7 @@ preset = click.option(
     is_eager=True,
     expose_value=False,
     callback=take_preset,
-    help="Use other defaults. paper: "
+    help="Use other defaults. Options that you give still win. paper: "
     + ", ".join(f"--{name.replace('_', '-')} {as_typed(value)}" for name, value in PRESETS["paper"].items())
     + ".",
 )

@@ -11,7 +11,8 @@ import click
 
 from mccgr_cli.catalog import FIGURE_FORMATS, FIGURES
 from mccgr_cli.cli import options, types
-from mccgr_cli.cli.options import GroupedOption, Output
+from mccgr_cli.cli.help import GroupedOption
+from mccgr_cli.cli.options import Output
 from mccgr_cli.errors import MccgrError, ParameterError
 from mccgr_cli.settings import Drawing
 
@@ -39,7 +40,8 @@ class Only(click.ParamType):  # type: ignore[type-arg]
     "--figure",
     cls=GroupedOption,
     type=click.Choice(list(FIGURES)),
-    default_text="convergence for factors; scores, sweep or iterations for results; criteria for ranks",
+    default_text="convergence for factors, criteria for ranks; for results scores if there are several k, else sweep "
+    "if an option was varied, else iterations",
     help="Figure to draw.",
 )
 @options.output
@@ -57,7 +59,8 @@ class Only(click.ParamType):  # type: ignore[type-arg]
     type=Only(),
     multiple=True,
     metavar="COLUMN=VALUE,...",
-    help="Use only some runs of an experiment, for example --only k=5 --only method=mccgr,l2.",
+    help="Use only some runs of an experiment, for example --only k=5 --only method=mccgr,l2. COLUMN is k, run, method "
+    "or an option that was varied.",
 )
 @options.gathered("drawing", Drawing, changed=EXTENTS)
 @click.option(
@@ -79,11 +82,18 @@ def command(
 ) -> None:
     """Draw what is in a file.
 
-    A file from factorize or cluster: convergence (the objective in each iteration; several FILEs are compared), weights
-    (of the features, with the names of the lightest), basis (the components as images), embedding (the samples on the
-    first two principal components of W, by class and cluster). A file from experiment: scores (accuracy and NMI by
-    number of clusters), sweep (scores by the parameter that was varied), iterations (until runs were stable); bands are
-    95 % confidence intervals of the mean. A file from rank: criteria (by number of components).
+    \b
+    Of a file from factorize or cluster:
+      convergence  the objective in each iteration; several FILEs are compared
+      weights      the weights of the features, with the names of the lowest
+      basis        the components as images
+      embedding    the samples on two principal components of W, by class and cluster
+    Of a file from experiment (bands are 95 % confidence intervals of the mean):
+      scores       accuracy and NMI by the number of clusters
+      sweep        accuracy and NMI by the option that was varied
+      iterations   number of iterations until the objective was stable
+    Of a file from rank:
+      criteria     the criteria by the number of components
 
     The suffix of the output decides the format: .svg, .png or .pdf. The same input gives the same bytes. Needs
     matplotlib: pip install 'mccgr-cli[plot]'.

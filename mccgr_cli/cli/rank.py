@@ -51,7 +51,13 @@ class Trials:
     )
 
 
-KEPT = {"path": {"help": "Save the criteria in FILE too. - is standard output.", "default_text": ""}}
+KEPT = {
+    "path": {
+        "help": "Also save the criteria in FILE (HDF5), for 'mccgr plot'. -: write HDF5 to standard output instead of "
+        "the table.",
+        "default_text": "",
+    }
+}
 
 
 @options.command
@@ -76,14 +82,14 @@ def command(
 ) -> None:
     """Recommend a number of components for a matrix.
 
-    For every --k three things are measured. Stability: are the same clusters found when some samples are left out?
-    (least cluster: the cluster that is found worst; agreement: adjusted Rand index of two runs; cophenetic correlation
-    and dispersion of the consensus.) Prediction: how well are hidden entries of MATRIX predicted? (held-out error, with
-    the standard error of its difference from the lowest.) Separation: the silhouette of the clusters. Runs that are
-    copies of others count once.
+    For every --k the table has these columns. least cluster: stability of the least stable cluster, when some samples
+    are left out. agreement: adjusted Rand index between runs. cophenetic, dispersion: how clearly the runs agree on
+    which samples belong together. held-out error: error of the prediction of hidden entries of MATRIX. silhouette:
+    separation of the clusters. The columns ± have standard errors. Runs with identical starts count as one run.
 
-    Prediction decides which k are possible: those that predict almost as well as the best. Among them, the k with the
-    most stable clusters is recommended, or 1 if no k predicts better than 1.
+    The recommendation has two steps. First, the held-out error decides which k are possible: those that predict almost
+    as well as the best k. Second, the possible k whose least stable cluster is most stable is recommended. If no k
+    predicts better than 1, the recommendation is 1: the data show no structure.
 
     \b
     Examples:

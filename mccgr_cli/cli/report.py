@@ -39,8 +39,8 @@ class Appearance:
     show: int = option(
         OUTPUT,
         10_000,
-        "Maximum number of samples in the report: from each cluster its share, with the most typical and the least "
-        "certain samples.",
+        "Maximum number of samples in the report. If there are more, each cluster shows a number in proportion to its "
+        "size: its most typical and its least certain samples.",
         type=types.Whole(min=100, max=200_000),
         metavar="N",
     )
@@ -55,7 +55,8 @@ class ReportInput:
     images: str | None = option(
         BASIC,
         None,
-        "Show the images: the folder that 'mccgr extract' read or, after a list, the folder its names start from.",
+        "Show the images in this folder: the one that you gave to 'mccgr extract'. If you gave a list of files, the "
+        "folder to which the names in the list are relative.",
         type=types.FILE,
         metavar="FOLDER",
         default_text="no images",

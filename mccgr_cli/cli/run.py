@@ -19,6 +19,7 @@ from mccgr_cli.cli.export import Exported, export
 from mccgr_cli.cli.extract import ImageInput, extract
 from mccgr_cli.cli.factorize import INIT, Factorization, factorize
 from mccgr_cli.cli.group import invocation
+from mccgr_cli.cli.help import as_typed
 from mccgr_cli.cli.options import MatrixInput, Output, Resources
 from mccgr_cli.cli.report import Appearance, ReportInput, report
 from mccgr_cli.errors import OutputError, ParameterError
@@ -47,7 +48,10 @@ FOLDER: dict[str, dict[str, Any]] = {
         "default": MISSING,
         "default_text": "",
     },
-    "overwrite": {"help": "Replace files in FOLDER that come from another SOURCE, or not from 'mccgr run'."},
+    "overwrite": {
+        "help": "Replace also files that 'mccgr run' did not make, or made from another SOURCE. Its own files are "
+        "always updated."
+    },
 }
 
 
@@ -124,7 +128,7 @@ def command(
     SOURCE is a folder of images, as for extract, or a matrix, as for factorize. FOLDER gets a file from each stage:
     matrix.h5 (from images), factors.h5, clusters.h5, clusters.csv and report.html. The scores are printed if there are
     labels. Re-running repeats only the stages whose inputs or options changed, and an interrupted run continues. Small
-    images get a finer grid of patches, unless you give --step or --radii.
+    images get a finer grid and smaller patches, unless you give --step or --radii.
 
     \b
     Examples:
@@ -155,7 +159,7 @@ def run(request: Request) -> None:
     stages = list(plan(request, images is not None))
     with lock(folder, stages, request) as manifest:
         if request.description != usual:
-            radii = options.as_typed(request.description.radii)
+            radii = as_typed(request.description.radii)
             reporter.note(f"the images are small: --step {request.description.step} --radii {radii}")
         key = fingerprint_of(request.matrix.source, images)
         with reporter.staging([stage.name for stage in stages]) as staging:

@@ -9,6 +9,7 @@ import click
 
 from mccgr_cli.catalog import SCORES
 from mccgr_cli.cli import options, types
+from mccgr_cli.cli.help import GroupedOption
 
 if TYPE_CHECKING:
     from mccgr_cli.workflow.comparison import Comparison
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 @click.option(
     "--score",
     "scores",
-    cls=options.GroupedOption,
+    cls=GroupedOption,
     type=types.Words(SCORES),
     metavar="NAME,...",
     default="accuracy,nmi",
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 )
 @click.option(
     "--against",
-    cls=options.GroupedOption,
+    cls=GroupedOption,
     metavar="NAME",
     default_text="mccgr, if it is in RESULTS",
     help="Test all other methods against this one.",
@@ -38,8 +39,9 @@ def command(source: str, scores: tuple[str, ...], against: str | None, style: st
     """Print the results of an experiment as a table.
 
     One row for each number of classes, one column for each method. A cell has the mean and the standard deviation over
-    the runs; the best mean of a row is marked. Below the cells: the mean rank of each method, and the p-value of
-    Wilcoxon's signed-rank test against the method of --against over all runs, with Holm's correction.
+    the runs; the best mean of a row is marked. Below the cells: the mean rank of each method (1 is best), and a
+    p-value: does the method differ from that of --against? (Wilcoxon signed-rank test over all runs, with Holm's
+    correction.)
 
     \b
     Examples:

@@ -18,7 +18,7 @@ def command(factors: str, matrix: MatrixInput, resources: Resources, output: Out
 
     FACTORS is a file from factorize (or clusters made from one). MATRIX has new samples with the same features. If
     both files name their features, features are matched by name. The feature weights and the normalization of FACTORS
-    are used. The neighbour graph is not.
+    are used. The neighbour graph is not used.
 
     \b
     Examples:

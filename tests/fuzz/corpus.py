@@ -23,7 +23,7 @@ from PIL import Image
 from scipy import sparse
 
 from mccgr_cli.cli import main
-from mccgr_cli.cli.resuming import Keeper
+from mccgr_cli.cli.checkpointing import Keeper
 from mccgr_cli.files.container import Contents, encode
 from mccgr_cli.files.journal import Journal, checksum
 
@@ -261,7 +261,7 @@ def made_by_commands() -> Iterator[Seed]:
         forget_times(Path(name))
     checkpoints = {"kept.h5": ("--restarts", "2", "--init", "random"), "begun.h5": ("--solver", "coordinate")}
     for name, options in checkpoints.items():
-        with mock.patch.object(Keeper, "done"):
+        with mock.patch.object(Keeper, "delete"):
             always = ("--checkpoint", name, "--checkpoint-every", "0")
             run_command(*factorize, *options, *always, "-q", "-o", "ended.h5", "--overwrite")
         forget_times(Path(name))
