@@ -201,7 +201,8 @@ class GraphSettings:
     search: str = graph_option(
         "auto",
         "exact: find all nearest neighbours. approximate: find nearly all of them, much faster; needs faiss (pip "
-        "install 'mccgr-cli[neighbours]'). auto: exact for up to 50,000 samples; for more, approximate if faiss is installed.",
+        "install 'mccgr-cli[neighbours]'). auto: exact for up to 50,000 samples; for more, approximate if faiss is "
+        "installed.",
         values=SEARCHES,
     )
     graph_features: str = graph_option(
