@@ -147,7 +147,7 @@ def as_arguments(names: Mapping[str, str] | None = None) -> Iterator[None]:
     except ArgumentError:
         raise
     except (DataError, ParameterError) as fault:
-        raise ArgumentError(*(in_python(part, names) for part in fault.told)) from None
+        raise ArgumentError(*(in_python(part, names) for part in fault.parts)) from None
 
 
 def in_python(text: str, names: Mapping[str, str] | None = None) -> str:

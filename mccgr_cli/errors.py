@@ -1,4 +1,4 @@
-"""The faults that a user can mend. Anything else is a bug and keeps its traceback."""
+"""Errors that a user can fix: place, fault and remedy in one line. Anything else is a bug and keeps its traceback."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from enum import IntEnum
 
 
 class ExitStatus(IntEnum):
-    """What ``mccgr`` tells the shell."""
+    """The exit status of ``mccgr``."""
 
     DONE = 0
     FAILED = 1
@@ -18,31 +18,31 @@ class ExitStatus(IntEnum):
 
 
 class MccgrError(Exception):
-    """One line for the user: where the fault is, what it is, and the remedy."""
+    """One line for the user: where the fault is, what it is, and what to do."""
 
     exit_status = ExitStatus.FAILED
 
     def __init__(self, where: str, what: str, remedy: str = "") -> None:
         super().__init__(one_line(f"{where}: {what}" + (f"; {remedy}" if remedy else "")))
-        self.told = where, what, remedy
+        self.parts = where, what, remedy
 
     @property
     def fault(self) -> str:
-        """What it is and the remedy, for those who say themselves where."""
-        return one_line("; ".join(part for part in self.told[1:] if part))
+        """The message without its place."""
+        return one_line("; ".join(part for part in self.parts[1:] if part))
 
     def with_remedy(self, more: str) -> MccgrError:
-        """The same fault, and another thing to do about it."""
-        where, what, remedy = self.told
+        """The same error with one more remedy."""
+        where, what, remedy = self.parts
         return type(self)(where, what, f"{remedy}; {more}" if remedy else more)
 
     def __reduce__(self) -> tuple[type[MccgrError], tuple[str, str, str]]:
-        """So that it can come from another process."""
-        return type(self), self.told
+        """Lets the error be sent from another process."""
+        return type(self), self.parts
 
 
 class DataError(MccgrError):
-    """A file or matrix that cannot be used as it is."""
+    """A file or matrix that cannot be used."""
 
 
 class ParameterError(MccgrError):
@@ -52,15 +52,15 @@ class ParameterError(MccgrError):
 
 
 class ArgumentError(MccgrError, ValueError, TypeError):
-    """What a caller from Python gave cannot be used: the same line, and the types that Python programs expect."""
+    """An argument from Python that cannot be used: the same line, with the types that Python programs expect."""
 
 
 class OutputError(MccgrError):
-    """A result that cannot be written where it was asked for."""
+    """A result that cannot be written."""
 
 
 def one_line(text: str) -> str:
-    """Spell out control characters, so that a message stays one line whatever a file is called.
+    """Make control characters visible, so that a message is one line even if the name of a file has a line break.
 
     >>> one_line("a\\nb")
     'a\\\\nb'

@@ -67,8 +67,16 @@ def option(group: str, default: Any, help: str, **more: Any) -> Any:
     return field(default=default, metadata={"setting": Setting(help, group, **more)})
 
 
-basic_option, method_option = partial(option, BASIC), partial(option, METHOD)
-graph_option, solver_option, cluster_option = partial(option, GRAPH), partial(option, SOLVER), partial(option, CLUSTERS)
+(
+    basic_option,
+    image_option,
+    method_option,
+    graph_option,
+    solver_option,
+    cluster_option,
+    resource_option,
+    output_option,
+) = (partial(option, group) for group in GROUPS)
 
 
 def settings_of(kind: type) -> dict[str, Setting]:

@@ -19,7 +19,16 @@ from mccgr_cli.cli import options, types
 from mccgr_cli.cli.group import invocation
 from mccgr_cli.cli.help import GroupedOption
 from mccgr_cli.errors import DataError, MccgrError, OutputError, ParameterError
-from mccgr_cli.settings import INITS, RESOURCES, GraphSettings, RowSettings, Settings, checked, option
+from mccgr_cli.settings import (
+    INITS,
+    RESOURCES,
+    Bounds,
+    GraphSettings,
+    RowSettings,
+    Settings,
+    checked,
+    resource_option,
+)
 
 if TYPE_CHECKING:
     from scipy import sparse
@@ -76,19 +85,16 @@ def stored_options(run: Run) -> dict[str, Any]:
 class Checkpointing:
     """Where the state of a run is saved, and how often."""
 
-    checkpoint: str | None = option(
-        RESOURCES,
+    checkpoint: str | None = resource_option(
         None,
         "Save the state of the run in FILE, regularly and when the run is interrupted. The same command continues from "
         "there and gives the same factors. FILE is deleted when the result is written.",
         type=types.FILE,
-        metavar="FILE",
     )
-    checkpoint_every: float | None = option(
-        RESOURCES,
+    checkpoint_every: float | None = resource_option(
         None,
         "Seconds between two checkpoints. 0: after every iteration.",
-        type=types.Number(min=0),
+        values=Bounds(0),
         metavar="SECONDS",
         default_text=f"{EVERY:g}",
     )
@@ -109,7 +115,6 @@ resume = click.option(
     cls=GroupedOption,
     group=RESOURCES,
     type=types.FILE,
-    metavar="FILE",
     is_eager=True,
     callback=take_stored_options,
     help="Continue the run in FILE. Do not give MATRIX, --k or options of the method: they are in FILE. You may give "
@@ -227,7 +232,7 @@ class Keeper:
                 raise damaged(self.found) from fault
             except (DataError, ParameterError) as fault:  # would happen again
                 raise (
-                    damaged(self.found) if self.found is not None and fault.told[0] == "checkpoint" else fault
+                    damaged(self.found) if self.found is not None and fault.parts[0] == "checkpoint" else fault
                 ) from None
             except MccgrError as fault:
                 raise fault.with_remedy(self.remedy) if self.remedy else fault from None

@@ -12,14 +12,15 @@ from mccgr_cli.cli.group import invocation
 from mccgr_cli.cli.options import MatrixInput, Output, Resources
 from mccgr_cli.settings import (
     BASELINES,
-    BASIC,
     METHODS,
     SWEPT,
     GraphSettings,
     RowSettings,
     Settings,
+    basic_option,
     option,
     settings_of,
+    whole,
 )
 
 if TYPE_CHECKING:
@@ -60,30 +61,18 @@ class Sweeps:
 class Comparison:
     """What an experiment compares, and how often."""
 
-    ks: tuple[int, ...] = option(
-        BASIC,
+    ks: tuple[int, ...] = basic_option(
         MISSING,
         "Numbers of classes to draw, and of clusters to find: 2-10 or 2,5,10.",
         flags=("--k",),
         type=types.Numbers(min=1, max=10_000),
-        metavar="N,...",
     )
-    runs: int = option(
-        BASIC, 50, "Random draws of classes for each --k.", type=types.Whole(min=1, max=100_000), metavar="N"
+    runs: int = basic_option(50, "Random draws of classes for each --k.", values=whole(1, 100_000))
+    methods: tuple[str, ...] = basic_option(
+        "all", f"Methods to compare: {', '.join(EVERYTHING)}, or all.", type=types.Words(EVERYTHING, everything="all")
     )
-    methods: tuple[str, ...] = option(
-        BASIC,
-        "all",
-        f"Methods to compare: {', '.join(EVERYTHING)}, or all.",
-        type=types.Words(EVERYTHING, everything="all"),
-        metavar="NAME,...",
-    )
-    cluster_restarts: int = option(
-        BASIC,
-        10,
-        "Number of k-means runs on the coefficients. The tightest clusters are kept.",
-        type=types.Whole(min=1),
-        metavar="N",
+    cluster_restarts: int = basic_option(
+        10, "Number of k-means runs on the coefficients. The tightest clusters are kept.", values=whole(1)
     )
 
 

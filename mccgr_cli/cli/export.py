@@ -12,7 +12,7 @@ from mccgr_cli.cli import options, types
 from mccgr_cli.cli.help import GroupedOption
 from mccgr_cli.cli.options import MatrixInput, Output
 from mccgr_cli.errors import ParameterError
-from mccgr_cli.settings import BASIC, option
+from mccgr_cli.settings import basic_option
 
 if TYPE_CHECKING:
     from mccgr_cli.cli.job import Caller
@@ -25,29 +25,22 @@ TAKE_OTHERS = [name for name, form in EXPORT_FORMATS.items() if form.takes_other
 class Exported:
     """What goes into the exported file."""
 
-    what: str | None = option(
-        BASIC,
+    what: str | None = basic_option(
         None,
         "Part of FILE to export, for formats that hold one thing (.csv, .tsv, .npy, .mtx). W: coefficients. H: basis. "
         "assignments: cluster and label of each sample. rho: feature weights. X: matrix. A: edges of the graph.",
         values=EXPORTED,
         default_text="assignments if FILE has clusters, W if it has factors, otherwise X or A",
     )
-    with_matrix: str | None = option(
-        BASIC,
+    with_matrix: str | None = basic_option(
         None,
         "Add this matrix, from which FILE was made, to .h5ad or .mat. --transpose and --label-key say how to read it.",
         flags=("--matrix",),
         type=types.FILE,
         metavar="MATRIX",
     )
-    with_graph: str | None = option(
-        BASIC,
-        None,
-        "Add this graph of the samples to .h5ad or .mat.",
-        flags=("--graph",),
-        type=types.FILE,
-        metavar="GRAPH",
+    with_graph: str | None = basic_option(
+        None, "Add this graph of the samples to .h5ad or .mat.", flags=("--graph",), type=types.FILE, metavar="GRAPH"
     )
 
 

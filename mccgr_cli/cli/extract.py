@@ -15,7 +15,7 @@ from mccgr_cli.cli import options, types
 from mccgr_cli.cli.options import Output, Resources
 from mccgr_cli.errors import DataError, ParameterError
 from mccgr_cli.images.settings import Description, Learning
-from mccgr_cli.settings import IMAGES, option, settings_of
+from mccgr_cli.settings import image_option, settings_of, whole
 
 if TYPE_CHECKING:
     from mccgr_cli.cli.job import Caller, Job
@@ -29,22 +29,18 @@ class ImageInput:
     """Which images are used, and what is done with those that cannot be used."""
 
     source: str
-    codebook: str | None = option(
-        IMAGES,
+    codebook: str | None = image_option(
         None,
         "Use the visual words and the image options of FILE, a matrix from an earlier 'mccgr extract'. New and old "
         "images can then be compared.",
         type=types.FILE,
-        metavar="FILE",
     )
-    no_labels: bool = option(IMAGES, False, "Folders are not categories.")
-    strict: bool = option(IMAGES, False, "Fail if an image cannot be used.")
-    max_pixels: int = option(
-        IMAGES,
+    no_labels: bool = image_option(False, "Folders are not categories.")
+    strict: bool = image_option(False, "Fail if an image cannot be used.")
+    max_pixels: int = image_option(
         100_000_000,
         "Skip images with more pixels in total (width x height), without decoding them.",
-        type=types.Whole(min=1, max=10**12),
-        metavar="N",
+        values=whole(1, 10**12),
     )
 
 

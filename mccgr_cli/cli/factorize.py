@@ -63,7 +63,6 @@ class Factorization:
     cls=GroupedOption,
     group=GRAPH,
     type=types.FILE,
-    metavar="FILE",
     help="Use a graph that 'mccgr graph' made, instead of building one. Other graph options have no effect then.",
 )
 @options.gathered("graph", GraphSettings)

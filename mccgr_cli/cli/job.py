@@ -222,7 +222,7 @@ class Job:
 
     @contextmanager
     def workers(self, items: int, files: Sequence[str] = ()) -> Iterator[WorkerPool]:
-        """Processes of this machine or a cluster for so many items; workers must see the ``files``."""
+        """Workers for this number of items: processes of this machine, or a cluster whose workers see the ``files``."""
         with self.cluster() if items else nullcontext() as cluster:
             if cluster is None:
                 jobs = usable_cores() if self.resources.jobs is None else self.resources.jobs

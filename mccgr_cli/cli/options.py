@@ -22,7 +22,15 @@ from click.core import ParameterSource
 from mccgr_cli.cli import types
 from mccgr_cli.cli.help import GroupedCommand, GroupedOption, as_typed, grouped
 from mccgr_cli.errors import ParameterError
-from mccgr_cli.settings import BASIC, OUTPUT, PRESETS, RESOURCES, Setting, option, settings_of
+from mccgr_cli.settings import (
+    PRESETS,
+    Setting,
+    basic_option,
+    output_option,
+    resource_option,
+    settings_of,
+    whole,
+)
 
 Decorator: TypeAlias = Callable[[Any], Any]
 
@@ -123,16 +131,19 @@ def make_option(name: str, setting: Setting, default: Any, changed: Mapping[str,
     else:
         several = isinstance(default, tuple)
         typed = as_typed(default) if several else default
-        kind = {"type": types.type_of(setting, several), "metavar": setting.metavar or metavar_of(setting)}
+        of_values = types.type_of(setting, several)
+        kind = {"type": of_values, "metavar": setting.metavar or metavar_of(of_values)}
         kind |= {"required": True} if default is MISSING else {"default": typed, "show_default": default is not None}
     flags = setting.flags or (f"--{name.replace('_', '-')}",)
     shown = {"group": setting.group, "default_text": setting.default_text}
     return click.option(*flags, name, cls=GroupedOption, help=setting.help, **shown, **kind)
 
 
-def metavar_of(setting: Setting) -> str | None:
-    kind = types.type_of(setting)
-    return "N" if isinstance(kind, types.Whole) else "NUMBER" if isinstance(kind, types.Number) else None
+def metavar_of(kind: Any) -> str | None:
+    if kind is types.FILE:
+        return "FILE"
+    known: dict[type, str] = {types.Whole: "N", types.Number: "NUMBER", types.Numbers: "N,...", types.Words: "NAME,..."}
+    return known.get(type(kind))
 
 
 def stack(*decorators: Decorator) -> Decorator:
@@ -154,9 +165,8 @@ class MatrixInput:
     """A file, and how to read the matrix in it."""
 
     source: str
-    transpose: bool = option(BASIC, False, "Samples are the columns of the matrix, not the rows.")
-    label_key: str | None = option(
-        BASIC,
+    transpose: bool = basic_option(False, "Samples are the columns of the matrix, not the rows.")
+    label_key: str | None = basic_option(
         None,
         "Name of the labels in the file: a variable (.mat, .npz), dataset (HDF5), column (.csv), or column of obs "
         "(.h5ad).",
@@ -168,34 +178,29 @@ class MatrixInput:
 class Output:
     """Where the result goes, and how much is said on the way."""
 
-    path: str | None = option(
-        BASIC,
+    path: str | None = basic_option(
         None,
         "Output file. - is standard output.",
         default_text="derived from the input, and printed",
         flags=("-o", "--output"),
         type=types.FILE,
-        metavar="FILE",
     )
-    overwrite: bool = option(OUTPUT, False, "Replace the output file if it exists.")
-    quiet: bool = option(OUTPUT, False, "Print nothing on standard error, except errors.", flags=("-q", "--quiet"))
-    verbose: bool = option(OUTPUT, False, "Print more details.", flags=("-v", "--verbose"))
+    overwrite: bool = output_option(False, "Replace the output file if it exists.")
+    quiet: bool = output_option(False, "Print nothing on standard error, except errors.", flags=("-q", "--quiet"))
+    verbose: bool = output_option(False, "Print more details.", flags=("-v", "--verbose"))
 
 
 @dataclass(frozen=True)
 class Resources:
     """What a command may use to compute."""
 
-    jobs: int | None = option(
-        RESOURCES,
+    jobs: int | None = resource_option(
         None,
         "Number of worker processes. 0: compute in this process. The result does not depend on it.",
         default_text="one per core",
-        type=types.Whole(min=0),
-        metavar="N",
+        values=whole(0),
     )
-    memory: float | None = option(
-        RESOURCES,
+    memory: float | None = resource_option(
         None,
         "Memory limit, for example 500MB or 4GB. A larger HDF5 matrix stays on disk and is read in parts, once per "
         "iteration.",
@@ -203,8 +208,7 @@ class Resources:
         type=types.Bytes(),
         metavar="SIZE",
     )
-    scheduler: str | None = option(
-        RESOURCES,
+    scheduler: str | None = resource_option(
         None,
         "Use Dask workers instead of --jobs. tcp://HOST:8786 joins a Dask cluster, local:N starts N processes on this "
         "machine. Needs Dask: pip install 'mccgr-cli[dask]'.",
@@ -255,7 +259,6 @@ def labels(metavar: str, otherwise: str = "") -> Decorator:
         "--labels",
         cls=GroupedOption,
         type=types.FILE,
-        metavar="FILE",
         default_text=f"the labels in {metavar}{'; ' if otherwise else ''}{otherwise}",
         help="True classes: a text file with one class per line, or a .mat, .npy, .csv, .h5ad or HDF5 file. FILE::NAME "
         "names a variable or column.",

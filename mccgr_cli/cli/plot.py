@@ -67,7 +67,6 @@ class Only(click.ParamType):  # type: ignore[type-arg]
     "--dpi",
     cls=GroupedOption,
     type=types.Whole(min=20, max=2400),
-    metavar="N",
     default_text="150",
     help="Resolution of a PNG.",
 )

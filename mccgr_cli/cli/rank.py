@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from mccgr_cli.catalog import RANK_HEADINGS
 from mccgr_cli.cli import options, types
 from mccgr_cli.cli.options import MatrixInput, Output, Resources
-from mccgr_cli.settings import BASIC, GraphSettings, RowSettings, Settings, option
+from mccgr_cli.settings import Bounds, GraphSettings, RowSettings, Settings, basic_option, whole
 
 if TYPE_CHECKING:
     from mccgr_cli.workflow.ranking import Ranking
@@ -20,34 +20,23 @@ if TYPE_CHECKING:
 class Trials:
     """The numbers of components to try, and how often."""
 
-    ks: tuple[int, ...] = option(
-        BASIC,
+    ks: tuple[int, ...] = basic_option(
         MISSING,
         "Numbers of components to try: 2-15 or 2,4,8. The prediction of k = 1 is always computed.",
         flags=("--k",),
         type=types.Numbers(min=1, max=10_000),
-        metavar="N,...",
     )
-    runs: int = option(
-        BASIC,
-        20,
-        "Factorizations for each --k, each on another random part of the samples.",
-        type=types.Whole(min=2, max=10_000),
-        metavar="N",
+    runs: int = basic_option(
+        20, "Factorizations for each --k, each on another random part of the samples.", values=whole(2, 10_000)
     )
-    share: float = option(
-        BASIC,
+    share: float = basic_option(
         0.8,
         "Fraction of the samples that each run draws. At 1, runs differ only by their starts.",
-        type=types.Number(min=0.1, max=1),
+        values=Bounds(0.1, 1),
         metavar="FRACTION",
     )
-    samples: int = option(
-        BASIC,
-        3000,
-        "Maximum number of samples. If there are more, this many are drawn at random.",
-        type=types.Whole(min=2),
-        metavar="N",
+    samples: int = basic_option(
+        3000, "Maximum number of samples. If there are more, this many are drawn at random.", values=whole(2)
     )
 
 

@@ -12,7 +12,7 @@ from mccgr_cli.cli.evaluate import true_classes
 from mccgr_cli.cli.extract import ImageInput
 from mccgr_cli.cli.options import Output, Resources
 from mccgr_cli.errors import DataError, ParameterError
-from mccgr_cli.settings import BASIC, OUTPUT, option
+from mccgr_cli.settings import OUTPUT, basic_option, option, output_option, whole
 
 if TYPE_CHECKING:
     from mccgr_cli.cli.job import Caller, Job
@@ -29,20 +29,14 @@ class Appearance:
     title: str | None = option(
         OUTPUT, None, "Title of the report.", metavar="TEXT", default_text="derived from what was clustered"
     )
-    thumbnail: int = option(
-        OUTPUT,
-        128,
-        "Longer side of an image in the report, at most.",
-        type=types.Whole(min=16, max=1024),
-        metavar="PIXELS",
+    thumbnail: int = output_option(
+        128, "Longer side of an image in the report, at most.", values=whole(16, 1024), metavar="PIXELS"
     )
-    show: int = option(
-        OUTPUT,
+    show: int = output_option(
         10_000,
         "Maximum number of samples in the report. If there are more, each cluster shows a number in proportion to its "
         "size: its most typical and its least certain samples.",
-        type=types.Whole(min=100, max=200_000),
-        metavar="N",
+        values=whole(100, 200_000),
     )
 
 
@@ -52,8 +46,7 @@ class ReportInput:
 
     source: str
     labels: str | None = None
-    images: str | None = option(
-        BASIC,
+    images: str | None = basic_option(
         None,
         "Show the images in this folder: the one that you gave to 'mccgr extract'. If you gave a list of files, the "
         "folder to which the names in the list are relative.",

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     "scores",
     cls=GroupedOption,
     type=types.Words(SCORES),
-    metavar="NAME,...",
     default="accuracy,nmi",
     show_default=True,
     help=f"Scores to print, one table for each: {', '.join(SCORES)}.",

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from functools import partial
 
-from mccgr_cli.settings import IMAGES, Bounds, Settings, basic_option, option, whole
+from mccgr_cli.settings import Bounds, Settings, basic_option, image_option, whole
 
 DETECTORS = ("dense", "keypoints")
 LARGEST_RADIUS = 10_000
-
-image_option = partial(option, IMAGES)
 
 
 @dataclass(frozen=True)
