@@ -67,16 +67,10 @@ def option(group: str, default: Any, help: str, **more: Any) -> Any:
     return field(default=default, metadata={"setting": Setting(help, group, **more)})
 
 
-(
-    basic_option,
-    image_option,
-    method_option,
-    graph_option,
-    solver_option,
-    cluster_option,
-    resource_option,
-    output_option,
-) = (partial(option, group) for group in GROUPS)
+basic_option, image_option = partial(option, BASIC), partial(option, IMAGES)
+method_option, graph_option = partial(option, METHOD), partial(option, GRAPH)
+solver_option, cluster_option = partial(option, SOLVER), partial(option, CLUSTERS)
+resource_option, output_option = partial(option, RESOURCES), partial(option, OUTPUT)
 
 
 def settings_of(kind: type) -> dict[str, Setting]:
