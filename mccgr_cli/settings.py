@@ -116,15 +116,16 @@ class Settings:
     )
     theta: float | None = method_option(
         None,
-        "Sets the kernel width sigma by the mean error, as in the paper: features with larger errors get small "
-        "weights. Replaces --keep: give only one of the two.",
+        "Sets the kernel width sigma from this number and the mean error, as in the paper. Features with errors much "
+        "above the mean get small weights. Replaces --keep: give only one of the two.",
         values=Bounds(),
         instead_of="keep",
     )
     bandwidth: str | float = method_option(
         "adaptive",
-        "When the kernel width sigma is computed again. adaptive: in every iteration, as in the paper. settle: until "
-        "it is stable. A number: sigma itself; --keep and --theta have no effect then.",
+        "How the kernel width sigma is chosen. adaptive: computed again in every iteration, as in the paper. settle: "
+        "computed again until sigma is stable, then fixed. A number: use this sigma; --keep and --theta have no "
+        "effect.",
         values=BANDWIDTHS,
         or_number=Bounds(),
         metavar=f"[{'|'.join(BANDWIDTHS)}|SIGMA]",
@@ -182,8 +183,7 @@ class GraphSettings:
     )
     metric: str | None = graph_option(
         None,
-        "Distance of the neighbour search. histogram: histogram intersection of the rows themselves (--axes must be 0 "
-        "or left out).",
+        "Distance of the neighbour search. histogram: histogram intersection of the rows themselves.",
         values=METRICS,
         default_text="cosine with --weight cosine, otherwise euclidean",
     )
@@ -198,7 +198,7 @@ class GraphSettings:
         None,
         "Number of principal components used to find neighbours. 0: use the rows themselves.",
         values=whole(0, 10_000),
-        default_text="50, or 4 x k if that is more",
+        default_text="0 with --metric histogram; otherwise 50, or 4 x k if that is more",
     )
     search: str = graph_option(
         "auto",

@@ -22,7 +22,8 @@ def command(matrix: MatrixInput, clusters: ClusterSettings, rows: RowSettings, o
 
     FACTORS is a file from factorize or transform, or - for standard input. You can also give a matrix: then k-means
     clusters its rows, as a baseline to compare with, and --k is required. --transpose, --label-key and --normalize are
-    for matrices only. For a fair comparison, give the --normalize of factorize (by default hellinger).
+    for matrices only. For a fair comparison, give the --normalize that factorize used: its default is
+    hellinger, the default of this command is none.
 
     \b
     Examples:

@@ -187,8 +187,8 @@ def main() -> None:
 
     mccgr factorizes a matrix X ~ WH: W has the coefficients of the samples, H the components. A loss that limits the
     influence of large errors (correntropy) learns a weight for every feature and silences noisy features. A
-    nearest-neighbour graph keeps similar samples together. Commands exchange HDF5 files, or a pipe. 'mccgr run' runs
-    all stages.
+    nearest-neighbour graph keeps similar samples together. Commands exchange data by HDF5 files or by pipes.
+    'mccgr run' runs all stages.
 
     \b
     Examples:

@@ -18,6 +18,7 @@ class GroupedOption(click.Option):
     def __init__(self, *args: Any, group: str = BASIC, default_text: str = "", **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.group, self.default_text = group, default_text
+        self.metavar = self.metavar or types.metavar_of(self.type)
 
     def get_help_extra(self, ctx: click.Context) -> Any:
         """What help shows in brackets: no ranges, and defaults as a user would type them."""

@@ -131,19 +131,11 @@ def make_option(name: str, setting: Setting, default: Any, changed: Mapping[str,
     else:
         several = isinstance(default, tuple)
         typed = as_typed(default) if several else default
-        of_values = types.type_of(setting, several)
-        kind = {"type": of_values, "metavar": setting.metavar or metavar_of(of_values)}
+        kind = {"type": types.type_of(setting, several), "metavar": setting.metavar}
         kind |= {"required": True} if default is MISSING else {"default": typed, "show_default": default is not None}
     flags = setting.flags or (f"--{name.replace('_', '-')}",)
     shown = {"group": setting.group, "default_text": setting.default_text}
     return click.option(*flags, name, cls=GroupedOption, help=setting.help, **shown, **kind)
-
-
-def metavar_of(kind: Any) -> str | None:
-    if kind is types.FILE:
-        return "FILE"
-    known: dict[type, str] = {types.Whole: "N", types.Number: "NUMBER", types.Numbers: "N,...", types.Words: "NAME,..."}
-    return known.get(type(kind))
 
 
 def stack(*decorators: Decorator) -> Decorator:
@@ -210,7 +202,7 @@ class Resources:
     )
     scheduler: str | None = resource_option(
         None,
-        "Use Dask workers instead of --jobs. tcp://HOST:8786 joins a Dask cluster, local:N starts N processes on this "
+        "Use the workers of a Dask cluster. tcp://HOST:8786 joins one, local:N starts one with N processes on this "
         "machine. Needs Dask: pip install 'mccgr-cli[dask]'.",
         type=types.Scheduler(),
         metavar="ADDRESS",

@@ -40,8 +40,8 @@ class Only(click.ParamType):  # type: ignore[type-arg]
     "--figure",
     cls=GroupedOption,
     type=click.Choice(list(FIGURES)),
-    default_text="convergence for factors, criteria for ranks; for results scores if there are several k, else sweep "
-    "if an option was varied, else iterations",
+    default_text="convergence for factors; criteria for a file from rank; for a file from experiment, scores if there "
+    "are several k, otherwise sweep if an option was varied, otherwise iterations",
     help="Figure to draw.",
 )
 @options.output

@@ -74,11 +74,11 @@ def command(
     For every --k the table has these columns. least cluster: stability of the least stable cluster, when some samples
     are left out. agreement: adjusted Rand index between runs. cophenetic, dispersion: how clearly the runs agree on
     which samples belong together. held-out error: error of the prediction of hidden entries of MATRIX. silhouette:
-    separation of the clusters. The columns ± have standard errors. Runs with identical starts count as one run.
+    separation of the clusters. The columns ± have standard errors. Runs that are identical count as one run.
 
     The recommendation has two steps. First, the held-out error decides which k are possible: those that predict almost
-    as well as the best k. Second, the possible k whose least stable cluster is most stable is recommended. If no k
-    predicts better than 1, the recommendation is 1: the data show no structure.
+    as well as the best k. Second, the column 'least cluster' decides among them: the k with the highest value is
+    recommended. If no k predicts better than 1, the recommendation is 1: the data show no structure.
 
     \b
     Examples:

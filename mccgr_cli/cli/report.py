@@ -34,8 +34,8 @@ class Appearance:
     )
     show: int = output_option(
         10_000,
-        "Maximum number of samples in the report. If there are more, each cluster shows a number in proportion to its "
-        "size: its most typical and its least certain samples.",
+        "Maximum number of samples in the report. If there are more, only some samples of each cluster are shown, "
+        "more of larger clusters: the most typical and the least certain.",
         values=whole(100, 200_000),
     )
 

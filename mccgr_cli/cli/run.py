@@ -49,8 +49,7 @@ FOLDER: dict[str, dict[str, Any]] = {
         "default_text": "",
     },
     "overwrite": {
-        "help": "Replace also files that 'mccgr run' did not make, or made from another SOURCE. Its own files are "
-        "always updated."
+        "help": "Replace all files. Without it, only files that 'mccgr run' made from the same SOURCE are replaced."
     },
 }
 
@@ -101,7 +100,7 @@ class Stage:
 @options.matrix("SOURCE")
 @options.labels("SOURCE", "without labels, there are no scores")
 @options.output_format("table", "json", "csv")
-@options.gathered("learning", Learning)
+@options.gathered("learning", Learning, changed={"words": {"help": "Number of visual words.", "metavar": "N"}})
 @options.gathered("images", ImageInput, arguments=("source",))
 @options.gathered("description", Description)
 @options.gathered("graph", GraphSettings)
@@ -125,10 +124,10 @@ def command(
 ) -> None:
     """Cluster images or a matrix, and write a report: all stages in one command.
 
-    SOURCE is a folder of images, as for extract, or a matrix, as for factorize. FOLDER gets a file from each stage:
-    matrix.h5 (from images), factors.h5, clusters.h5, clusters.csv and report.html. The scores are printed if there are
-    labels. Re-running repeats only the stages whose inputs or options changed, and an interrupted run continues. Small
-    images get a finer grid and smaller patches, unless you give --step or --radii.
+    SOURCE is a folder of images, as for extract, or a matrix, as for factorize. The output folder gets a file from each
+    stage: matrix.h5 (from images), factors.h5, clusters.h5, clusters.csv and report.html. The scores are printed if
+    there are labels. Re-running repeats only the stages whose inputs or options changed, and an interrupted run
+    continues. Small images get a finer grid and smaller patches, unless you give --step or --radii.
 
     \b
     Examples:

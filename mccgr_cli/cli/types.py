@@ -196,3 +196,11 @@ class WordOrFile(click.Path):
 
         words = [CompletionItem(word) for word in self.words if word.startswith(incomplete)]
         return words or [CompletionItem(incomplete, type="file")]
+
+
+def metavar_of(kind: click.ParamType[Any]) -> str | None:
+    """The word that stands for a value in help; None if click's own is good."""
+    if kind is FILE:
+        return "FILE"
+    known: dict[type, str] = {Whole: "N", Number: "NUMBER", Numbers: "N,...", Words: "NAME,..."}
+    return known.get(type(kind))

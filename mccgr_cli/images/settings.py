@@ -27,7 +27,8 @@ class Description:
     )
     radii: tuple[int, ...] = image_option(
         (4, 8, 12, 16),
-        "Radii of the patches at every point of the grid, from the centre to the side. Only for --detector dense.",
+        "Sizes of the square patches at every point of the grid. A radius is the distance from the centre of a patch "
+        "to its side. Only for --detector dense.",
         values=whole(2, LARGEST_RADIUS),
         metavar="PIXELS,...",
     )
@@ -54,7 +55,7 @@ class Learning:
 
     words: tuple[int, ...] = basic_option(
         (300,),
-        "Number of visual words. 'mccgr extract' takes several numbers and writes several files: X.300.h5, X.1000.h5.",
+        "Number of visual words. Several numbers give several files: X.h5 becomes X.300.h5 and X.1000.h5.",
         values=whole(1, 1_000_000),
         metavar="N,...",
     )
