@@ -59,20 +59,14 @@ def images_in_folder(folder: str, labelled: bool = True) -> Collection:
         first = found.skipped[0]
         raise DataError(folder, f"no image can be reached; {first.name}: {first.reason}")
     if not found.images:
-        others = count_of(len(found.ignored), "file")
-        held = f"{others}, none an image by its name" if found.ignored else "no image in it"
-        raise DataError(folder, held, f"mccgr reads {' '.join(SUFFIXES)}")
+        others = f"{count_of(len(found.ignored), 'file')}, none an image by its name"
+        raise DataError(folder, others if found.ignored else "no image in it", f"mccgr reads {' '.join(SUFFIXES)}")
     check_labels(found.images, folder)
     used = {image.label for image in found.images}
     if None not in used:
-        found.empty = [
-            name_as_text(f.name) for f in sorted(root.iterdir()) if is_category(f) and name_as_text(f.name) not in used
-        ]
+        folders = (path.name for path in sorted(root.iterdir()) if not path.name.startswith(".") and path.is_dir())
+        found.empty = [name for name in map(name_as_text, folders) if name not in used]
     return found
-
-
-def is_category(path: Path) -> bool:
-    return not path.name.startswith(".") and path.is_dir()
 
 
 def walk(root: Path, below: Path, found: Collection, visited: dict[tuple[int, int], Path]) -> Iterator[Path]:
