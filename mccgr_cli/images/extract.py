@@ -18,7 +18,7 @@ from mccgr_cli.blocks.protocol import Array
 from mccgr_cli.blocks.threads import threads_for_blocks
 from mccgr_cli.errors import DataError, ParameterError
 from mccgr_cli.images import sift
-from mccgr_cli.images.codebook import Codebook, check_words, count, draw, learn
+from mccgr_cli.images.codebook import Codebook, count, draw, learn
 from mccgr_cli.images.decode import DECODER_CRASHED, UnusableImage, decode, file_sha256, undecodable
 from mccgr_cli.images.find import ImageFile, Skipped
 from mccgr_cli.images.settings import Description, Learning
@@ -71,11 +71,15 @@ def learn_codebooks(
         sample[filled : filled + len(descriptors)] = descriptors
         filled += len(descriptors)
     more = "a larger --sample" if filled == len(sample) else "more images, or a smaller --step"
-    check_words(sample[:filled], learning.words, more)
+    sample = sample[:filled]
+    distinct = len(np.unique(sample.view(np.dtype((np.void, sift.LENGTH * sample.itemsize)))))
+    if distinct < max(learning.words):
+        what = f"{max(learning.words)} words out of {distinct} different descriptors"
+        raise ParameterError("--words", what, f"give at most {distinct}, or {more}")
     books = []
     for words in learning.words:
         on_progress(f"learning {words} words", 0, 0)
-        books.append(learn(sample[:filled], words, learning.seed, description))
+        books.append(learn(sample, words, learning.seed, description))
     return books
 
 

@@ -20,6 +20,7 @@ from mccgr_cli.catalog import RANK_HEADINGS
 from mccgr_cli.core.graph import search_points
 from mccgr_cli.core.kmeans import kmeans
 from mccgr_cli.core.methods import METHODS
+from mccgr_cli.core.metrics import adjusted_rand_index
 from mccgr_cli.core.solver import check_solver, starting_points
 from mccgr_cli.errors import DataError, MccgrError, ParameterError
 from mccgr_cli.files.container import Contents
@@ -54,11 +55,6 @@ class Plan:
 
     def drawn(self, samples: int) -> int:
         return min(max(round(self.share * samples), 1), samples)
-
-    def some_ks(self, most: int) -> list[int]:
-        """A small, a middle and a large k, so that feature weights learnt with them favour none."""
-        ks = sorted(self.ks)
-        return sorted({min(max(k, 2), most) for k in (ks[0], ks[len(ks) // 2], ks[-1])})
 
 
 @dataclass(frozen=True)
@@ -103,8 +99,8 @@ def draw_samples(X: Matrix, most: int, seed: int) -> Matrix:
     """X, or ``most`` random samples of a larger X in their order."""
     if X.shape[0] <= most:
         return X
-    chosen: Matrix = X[np.sort(np.random.default_rng([seed, 0]).choice(X.shape[0], most, replace=False))]
-    return chosen
+    rows = np.sort(np.random.default_rng([seed, 0]).choice(X.shape[0], most, replace=False))
+    return X[rows]
 
 
 def run_task(task: Task, X: Matrix, plan: Plan) -> Any:
@@ -125,8 +121,7 @@ def run_task(task: Task, X: Matrix, plan: Plan) -> Any:
 def cluster_subsample(task: Task, X: Matrix, plan: Plan) -> Run:
     """Factorize and cluster random samples, which are the same for every k."""
     rng = np.random.default_rng([plan.seed, 1, task.number])
-    n = X.shape[0]
-    rows = np.sort(rng.choice(n, plan.drawn(n), replace=False))
+    rows = np.sort(rng.choice(X.shape[0], plan.drawn(X.shape[0]), replace=False))
     settings = replace(plan.settings, k=task.k, seed=int(rng.integers(2**31)))
     part = X[rows]
     A = factorization.choose_graph(part, settings, plan.graph)
@@ -140,12 +135,13 @@ def mean_weights(X: Matrix, plan: Plan) -> Array | None:
     """The mean feature weights (d,) over a few k, so that errors and distances are comparable between all k."""
     if not METHODS[plan.settings.method].weighted:
         return None
-    weights = []
-    for k in plan.some_ks(min(X.shape)):
+    weights, ks = [], sorted(plan.ks)
+    few = ks[0], ks[len(ks) // 2], ks[-1]  # a small, a middle and a large k, so that the weights favour none
+    for k in sorted({min(max(k, 2), *X.shape) for k in few}):
         settings = replace(plan.settings, k=k, seed=plan.seed)
         A = factorization.choose_graph(X, settings, plan.graph)
         weights.append(factorization.factorize(X, settings, A).rho)
-    mean: Array = np.mean(weights, axis=0)
+    mean = np.asarray(np.mean(weights, axis=0))
     return mean if mean.max() > 0 else None
 
 
@@ -198,7 +194,7 @@ def cluster_criteria(k: int, runs: Sequence[Run], points: Any) -> dict[str, Any]
         clusters[run.rows] = run.assignments
     consensus = stability.Consensus(assigned)
     row["reproducibility"], row["reproducibility_error"] = stability.reproducibility(assigned, k)
-    row["agreement"] = stability.agreement(stability.contingency_tables(assigned, k))
+    row["agreement"] = np.mean([adjusted_rand_index(table) for table in stability.contingency_tables(assigned, k)])
     row["cophenetic"], row["dispersion"] = consensus.cophenetic(), consensus.dispersion()
     row["silhouette"] = silhouette(points, consensus.clusters(k))
     return row

@@ -39,8 +39,7 @@ def hide(shape: tuple[int, int], rng: np.random.Generator) -> Entries:
     """Random entries to hide, in their order."""
     n, d = shape
     chosen = np.sort(rng.choice(n * d, max(int(HIDDEN * n * d), 1), replace=False))
-    rows, columns = np.divmod(chosen, d)
-    return rows, columns
+    return np.divmod(chosen, d)
 
 
 def imputed(X: Array, hidden: Entries) -> tuple[Array, Array]:

@@ -13,32 +13,24 @@ from scipy.cluster.hierarchy import average, cophenet, fcluster
 from scipy.spatial.distance import squareform
 
 from mccgr_cli.blocks.protocol import Array
-from mccgr_cli.core.metrics import adjusted_rand_index
 
 ABSENT = -1
 SAME_START = 0.05  # relative difference below which two starts are equal: NNDSVD fills zeros with random values
 
 
-def consensus(runs: Array) -> tuple[Array, Array]:
-    """For two samples, the share of the runs with both that put them into one cluster, and the number of these runs.
-
-    Both are (n, n).
+class Consensus:
+    """For two samples, the share of the runs with both that put them into one cluster; and a tree by average linkage.
 
     S. Monti, P. Tamayo, J. Mesirov, T. Golub: Consensus clustering. Machine Learning 52, 2003.
     """
-    present = (runs != ABSENT).astype(np.float32)
-    drawn: Array = present.T @ present
-    together = np.zeros_like(drawn)
-    for run in runs:
-        together += (run[:, None] == run) & (run != ABSENT)
-    return np.divide(together, drawn, out=np.zeros_like(together), where=drawn > 0), drawn
-
-
-class Consensus:
-    """The consensus of runs, and its tree by average linkage."""
 
     def __init__(self, runs: Array) -> None:
-        shares, drawn = consensus(runs)
+        present = (runs != ABSENT).astype(np.float32)
+        drawn = present.T @ present  # by pair: the number of runs with both
+        together = np.zeros_like(drawn)
+        for run in runs:
+            together += (run[:, None] == run) & (run != ABSENT)
+        shares = np.divide(together, drawn, out=np.zeros_like(together), where=drawn > 0)
         self.shares, self.known = squareform(shares, checks=False), squareform(drawn, checks=False) > 0
         if self.known.any():  # pairs that no run drew get the mean
             self.shares[~self.known] = self.shares[self.known].mean()
@@ -78,11 +70,6 @@ def contingency_tables(runs: Array, k: int) -> list[Array]:
     return found
 
 
-def agreement(found: Sequence[Array]) -> float:
-    """The mean adjusted Rand index of two runs."""
-    return float(np.mean([adjusted_rand_index(table) for table in found])) if found else float("nan")
-
-
 def reproducibility(runs: Array, k: int) -> tuple[float, float]:
     """How well the least reproducible cluster of a run is found in another run: the mean over runs, and its error.
 
@@ -93,8 +80,6 @@ def reproducibility(runs: Array, k: int) -> tuple[float, float]:
     The standard error is that of the jackknife over runs.
     """
     count = len(runs)
-    if count < 2:
-        return float("nan"), float("nan")
     values = np.zeros((count, count))
     for (one, other), table in zip(itertools.combinations(range(count), 2), contingency_tables(runs, k), strict=True):
         values[one, other] = values[other, one] = (least_reproducible(table) + least_reproducible(table.T)) / 2
@@ -118,15 +103,13 @@ def least_reproducible(table: Array) -> float:
 
 
 def pairs(counts: Array) -> Array:
-    number: Array = counts * (counts - 1) / 2
-    return number
+    return np.asarray(counts * (counts - 1) / 2)
 
 
 def signature(W: Array, rows: Array) -> Array:
     """A random projection (n, 2) of WW', which identifies a start W whatever the order of its components."""
     directions = np.random.default_rng(0).standard_normal((int(rows.max()) + 1, 2))[rows]
-    projected: Array = W @ (W.T @ directions)
-    return projected
+    return np.asarray(W @ (W.T @ directions))
 
 
 def distinct_runs(starts: Sequence[tuple[Array, Array]]) -> list[int]:
@@ -135,12 +118,8 @@ def distinct_runs(starts: Sequence[tuple[Array, Array]]) -> list[int]:
     Copies have the same result for any data, so their agreement is no evidence.
     """
     kept: list[int] = []
-    for number, start in enumerate(starts):
-        if not any(is_copy(start, starts[earlier]) for earlier in kept):
+    for number, (rows, start) in enumerate(starts):
+        earlier = [starts[one][1] for one in kept if np.array_equal(rows, starts[one][0])]
+        if not any(np.linalg.norm(start - other) <= SAME_START * np.linalg.norm(other) for other in earlier):
             kept.append(number)
     return kept
-
-
-def is_copy(start: tuple[Array, Array], other: tuple[Array, Array]) -> bool:
-    same_rows, size = np.array_equal(start[0], other[0]), np.linalg.norm(other[1])
-    return same_rows and bool(np.linalg.norm(start[1] - other[1]) <= SAME_START * size)
