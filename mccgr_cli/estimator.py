@@ -219,15 +219,14 @@ class MCCGR(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
                 raise ArgumentError("n_clusters", f"the {settings.k} components are the clusters", "leave it out")
             rows = prepare(X, checked(RowSettings, {**values, "dtype": None}).normalize)
             factors, self.graph_ = run(rows, settings, graph_settings, graph, None, self.on_step)
-        k, assign, restarts = clusters.k or settings.k, clusters.assign, clusters.restarts
-        self.labels_ = stages.assign_clusters(factors.W, k, assign, restarts, settings.seed)
+        k = clusters.k or settings.k
+        self.labels_ = stages.assign_clusters(factors.W, k, clusters.assign, clusters.restarts, settings.seed)
         self.embedding_, self.components_, self.feature_weights_ = factors.W, factors.H, factors.rho
         self.n_components_, self.n_iter_, self.alpha_ = settings.k, factors.iterations, factors.alpha
         self.converged_, self.history_ = factors.converged, factors.history
         seen = self._coefficients(rows)  # the same way as for new samples
-        self.cluster_centers_ = np.array(
-            [seen[self.labels_ == label].mean(axis=0) for label in np.unique(self.labels_)]
-        )
+        members = [self.labels_ == label for label in np.unique(self.labels_)]
+        self.cluster_centers_ = np.array([seen[one].mean(axis=0) for one in members])
         self.reconstruction_err_ = float(np.sqrt(squared_errors(blocks_of(rows), factors.W, factors.H).sum()))
         if factors.rho.max() < SILENCED:
             missing = in_python(why_not_converged(factors, settings) or "", PARAMETERS)
