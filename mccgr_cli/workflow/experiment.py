@@ -130,9 +130,8 @@ class TrialRunner:
         for method in plan.methods:
             if method in BASELINES:
                 continue
-            for settings, graph in itertools.product(plan.settings_of(method), graphs):
-                if graph != graphs[0] and not METHODS[method].graph:
-                    continue
+            own_graphs = graphs if METHODS[method].graph else graphs[:1]
+            for settings, graph in itertools.product(plan.settings_of(method), own_graphs):
                 factors, row = self.factorize(settings, graph)
                 if method == "mcc" and rho is None:
                     rho = factors.rho

@@ -46,7 +46,7 @@ def recommend(columns: Mapping[str, Array], wanted: Sequence[int]) -> Recommenda
     """Recommend the k with the most reproducible clusters among the ``wanted`` k that prediction allows.
 
     Prediction alone prefers many components, stability alone few. So prediction limits the range, and stability
-    chooses within it.
+    chooses within it. The k is 1 if no other number predicts better.
     """
 
     def by_k(name: str) -> dict[int, float]:
