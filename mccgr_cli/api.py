@@ -55,12 +55,12 @@ def factorize(
 ) -> Factors:
     """Factorize X ~ WH, with the same result to the last bit as ``mccgr factorize``.
 
+    An argument that cannot be used raises an ArgumentError, which is a ValueError and a TypeError.
+
     Parameters
     ----------
     X : array or scipy sparse matrix of shape (n, d)
         Non-negative, with samples in rows. It is not changed. Single precision is kept.
-    k : int
-        Number of components.
     normalize : str
         Normalization of the rows. W and H factorize the normalized rows.
     init : str or pair of arrays (W, H)
@@ -69,24 +69,19 @@ def factorize(
         Symmetric, non-negative adjacency to use instead of building a neighbour graph.
     on_step : callable, optional
         Called with a :class:`Step` after every iteration.
-
-    All other parameters are the options that ``mccgr factorize --help`` explains.
+    k and all others
+        The options that ``mccgr factorize --help`` explains.
 
     Returns
     -------
     Factors
         W (n, k), H (k, d), the feature weights rho (d,), and the history of the run.
-
-    Raises
-    ------
-    mccgr_cli.errors.ArgumentError
-        An argument cannot be used. It is a ValueError and a TypeError.
     """
     start = init if isinstance(init, (tuple, list)) else None
-    values = {**locals(), "init": init if start is None else Settings.init}
+    values = {**locals(), "init": init if start is None else Settings.init, "dtype": None}
     with as_arguments():
         settings, graph_settings = checked(Settings, values), checked(GraphSettings, values)
-        rows = prepare(as_matrix(X), checked(RowSettings, {**values, "dtype": None}).normalize)
+        rows = prepare(as_matrix(X), checked(RowSettings, values).normalize)
         return run(rows, settings, graph_settings, graph, start, on_step)[0]
 
 
@@ -147,10 +142,10 @@ def as_arguments(names: Mapping[str, str] | None = None) -> Iterator[None]:
     except ArgumentError:
         raise
     except (DataError, ParameterError) as fault:
-        raise ArgumentError(*(in_python(part, names) for part in fault.parts)) from None
+        raise ArgumentError(*(in_python(part, names or {}) for part in fault.parts)) from None
 
 
-def in_python(text: str, names: Mapping[str, str] | None = None) -> str:
+def in_python(text: str, names: Mapping[str, str]) -> str:
     """Replace options by arguments in a message.
 
     >>> in_python("--heat-width: not used", {})
@@ -159,6 +154,6 @@ def in_python(text: str, names: Mapping[str, str] | None = None) -> str:
 
     def argument(flag: re.Match[str]) -> str:
         name = flag[1].replace("-", "_")
-        return (names or {}).get(name, name)
+        return names.get(name, name)
 
     return re.sub(r"--([a-z][a-z-]*)", argument, text)

@@ -181,33 +181,9 @@ class MCCGR(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
         on_step: Callable[[Step], None] | None = None,
         random_state: int | np.random.RandomState | None = Settings.seed,
     ) -> None:
-        self.n_components = n_components
-        self.method = method
-        self.strength = strength
-        self.alpha = alpha
-        self.keep = keep
-        self.theta = theta
-        self.bandwidth = bandwidth
-        self.solver = solver
-        self.init = init
-        self.n_init = n_init
-        self.max_iter = max_iter
-        self.tol = tol
-        self.ridge = ridge
-        self.normalize = normalize
-        self.n_neighbors = n_neighbors
-        self.weight = weight
-        self.symmetry = symmetry
-        self.metric = metric
-        self.heat_width = heat_width
-        self.axes = axes
-        self.search = search
-        self.graph_features = graph_features
-        self.n_clusters = n_clusters
-        self.assign_labels = assign_labels
-        self.kmeans_n_init = kmeans_n_init
-        self.on_step = on_step
-        self.random_state = random_state
+        parameters = dict(locals())
+        del parameters["self"]
+        self.__dict__.update(parameters)
 
     @classmethod
     def from_preset(cls, name: str, **parameters: Any) -> Self:
@@ -215,9 +191,9 @@ class MCCGR(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
         if name not in PRESETS:
             raise ArgumentError("name", f"{name!r} is not a preset", f"choose one of {', '.join(PRESETS)}")
         preset = {PARAMETERS.get(option, option): value for option, value in PRESETS[name].items()}
-        for name, setting in settings_of(Settings).items():
+        for option, setting in settings_of(Settings).items():
             if setting.instead_of in parameters:
-                preset.pop(name, None)
+                preset.pop(option, None)
         return cls(**{**preset, **parameters})
 
     def fit(self, X: Any, y: Any = None, *, graph: Any = None) -> Self:
@@ -232,20 +208,25 @@ class MCCGR(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
             clusters = checked(ClusterSettings, {**values, "seed": 0})
             stages.check_clusters(clusters.k or 1, clusters.assign, X.shape[0])
         with as_arguments(PARAMETERS):
-            settings, graph_settings = self._settings(X.shape)
+            values = self.get_params(deep=False)
+            values |= {option: values[parameter] for option, parameter in PARAMETERS.items()}
+            if values["k"] is None:
+                values["k"] = min(*X.shape, self.n_clusters or DEFAULT_COMPONENTS)
+            if not isinstance(self.random_state, Integral):
+                values["seed"] = check_random_state(self.random_state).randint(np.iinfo(np.int32).max)
+            settings, graph_settings = checked(Settings, values), checked(GraphSettings, values)
             if clusters.assign == "max" and clusters.k not in (None, settings.k):
                 raise ArgumentError("n_clusters", f"the {settings.k} components are the clusters", "leave it out")
-            rows = prepare(X, checked(RowSettings, {"normalize": self.normalize, "dtype": None}).normalize)
+            rows = prepare(X, checked(RowSettings, {**values, "dtype": None}).normalize)
             factors, self.graph_ = run(rows, settings, graph_settings, graph, None, self.on_step)
-        k, assign, restarts = clusters.k or settings.k, clusters.assign, clusters.restarts
-        self.labels_ = stages.assign_clusters(factors.W, k, assign, restarts, settings.seed)
+        k = clusters.k or settings.k
+        self.labels_ = stages.assign_clusters(factors.W, k, clusters.assign, clusters.restarts, settings.seed)
         self.embedding_, self.components_, self.feature_weights_ = factors.W, factors.H, factors.rho
         self.n_components_, self.n_iter_, self.alpha_ = settings.k, factors.iterations, factors.alpha
         self.converged_, self.history_ = factors.converged, factors.history
         seen = self._coefficients(rows)  # the same way as for new samples
-        self.cluster_centers_ = np.array(
-            [seen[self.labels_ == label].mean(axis=0) for label in np.unique(self.labels_)]
-        )
+        members = [self.labels_ == label for label in np.unique(self.labels_)]
+        self.cluster_centers_ = np.array([seen[one].mean(axis=0) for one in members])
         self.reconstruction_err_ = float(np.sqrt(squared_errors(blocks_of(rows), factors.W, factors.H).sum()))
         if factors.rho.max() < SILENCED:
             missing = in_python(why_not_converged(factors, settings) or "", PARAMETERS)
@@ -270,8 +251,7 @@ class MCCGR(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
         W = X.toarray() if sparse.issparse(X) else np.asarray(X)
         if W.ndim != 2 or W.shape[1] != self.n_components_:
             raise ArgumentError("X", f"shape {W.shape}", f"coefficients have {self.n_components_} columns")
-        restored: Array = W @ self.components_
-        return restored
+        return np.asarray(W @ self.components_)
 
     def predict(self, X: Any) -> Array:
         """The cluster of new samples, from their coefficients (see ``transform``).
@@ -282,8 +262,7 @@ class MCCGR(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
         W = self.transform(X)
         if self.assign_labels == "max":
             return clustering.largest_coefficient(W)
-        assigned: Array = np.unique(self.labels_)[pairwise_distances_argmin(W, self.cluster_centers_)]
-        return assigned
+        return np.asarray(np.unique(self.labels_)[pairwise_distances_argmin(W, self.cluster_centers_)])
 
     def score(self, X: Any, y: Any = None) -> float:
         """How well features are predicted from the other features: 1 - |X - Y|^2 / |X|^2, at most 1.
@@ -304,16 +283,6 @@ class MCCGR(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
             W = self._coefficients(rows[:, seen], seen)
             missed += squared_errors(blocks_of(rows[:, hidden]), W, self.components_[:, hidden]).sum()
         return float(1 - missed / moments(blocks_of(rows)).squares.sum())
-
-    def _settings(self, shape: tuple[int, int]) -> tuple[Settings, GraphSettings]:
-        """The settings as on the command line."""
-        values = self.get_params(deep=False)
-        values |= {option: values[parameter] for option, parameter in PARAMETERS.items()}
-        if values["k"] is None:
-            values["k"] = min(*shape, self.n_clusters or DEFAULT_COMPONENTS)
-        if not isinstance(self.random_state, Integral):
-            values["seed"] = check_random_state(self.random_state).randint(np.iinfo(np.int32).max)
-        return checked(Settings, values), checked(GraphSettings, values)
 
     def _checked(self, X: Any, fitting: bool, some: bool = True) -> Matrix:
         with as_arguments():

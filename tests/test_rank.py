@@ -15,14 +15,15 @@ from scipy.cluster.hierarchy import average, cophenet
 from scipy.spatial.distance import squareform
 
 from mccgr_cli.cli.rank import FORMATS
+from mccgr_cli.core.metrics import adjusted_rand_index
 from mccgr_cli.errors import DataError
 from mccgr_cli.files.atomic_write import write_files
 from mccgr_cli.files.container import Contents, encode
 from mccgr_cli.files.readers import Loaded, load
-from mccgr_cli.output.plots.ranks import criteria
+from mccgr_cli.output.plots import ranks as plots
 from mccgr_cli.settings import Drawing, GraphSettings, Settings
 from mccgr_cli.workflow import ranking
-from mccgr_cli.workflow.ranking import heldout, stability
+from mccgr_cli.workflow.ranking import criteria
 from mccgr_cli.workflow.ranking.choice import columns_of_errors, recommend
 
 TEXTURES = Path(__file__).parent.parent / "sample_data" / "textures.h5"
@@ -124,15 +125,14 @@ def test_the_standard_error_is_that_of_differences_under_the_same_masks():
 
 
 def test_consensus_counts_only_pairs_drawn_together():
-    gone = stability.ABSENT
+    gone = criteria.ABSENT
     runs = np.array([[0, 0, 1, gone], [1, 1, gone, 0], [0, 1, 1, gone]])
-    shares, drawn = stability.consensus(runs)
-    assert drawn.tolist() == [[3, 3, 2, 1], [3, 3, 2, 1], [2, 2, 2, 0], [1, 1, 0, 1]]
-    np.testing.assert_allclose(shares[0], [1, 2 / 3, 0, 0], rtol=1e-6)
-    np.testing.assert_allclose(shares[1, 2], 1 / 2)
+    consensus = criteria.Consensus(runs)
+    assert consensus.known.tolist() == [True] * 5 + [False]
+    np.testing.assert_allclose(consensus.shares[:5], [2 / 3, 0, 0, 1 / 2, 0], rtol=1e-6)
     # the pair that was never drawn together is left out, and so are samples with themselves
     known = np.array([2 / 3, 0, 0, 1 / 2, 0])
-    np.testing.assert_allclose(stability.Consensus(runs).dispersion(), (4 * (known - 0.5) ** 2).mean(), rtol=1e-6)
+    np.testing.assert_allclose(consensus.dispersion(), (4 * (known - 0.5) ** 2).mean(), rtol=1e-6)
 
 
 def test_cophenetic_correlation_is_that_of_scipy():
@@ -141,7 +141,7 @@ def test_cophenetic_correlation_is_that_of_scipy():
     shares = np.mean([run[:, None] == run[None] for run in runs], axis=0)
     distances = squareform(1 - shares, checks=False)
     expected, _ = cophenet(average(distances), distances)
-    np.testing.assert_allclose(stability.Consensus(runs).cophenetic(), expected, rtol=1e-5)
+    np.testing.assert_allclose(criteria.Consensus(runs).cophenetic(), expected, rtol=1e-5)
 
 
 def test_one_cluster_that_falls_apart_in_many_is_noticed():
@@ -149,20 +149,20 @@ def test_one_cluster_that_falls_apart_in_many_is_noticed():
     rng = np.random.default_rng(0)
     labels = np.repeat(np.arange(10), 20)
     cut = np.array([np.where((labels == 0) & (rng.random(200) < 0.5), 10, labels) for _ in range(6)])
-    value, error = stability.reproducibility(cut, 11)
-    assert stability.agreement(stability.contingency_tables(cut, 11)) > 0.9
+    value, error = criteria.reproducibility(cut, 11)
+    assert np.mean([adjusted_rand_index(table) for table in criteria.contingency_tables(cut, 11)]) > 0.9
     assert value < 0.5
     assert 0 < error < 0.1
-    assert stability.reproducibility(np.array([labels, labels, labels]), 10) == (1.0, 0.0)
+    assert criteria.reproducibility(np.array([labels, labels, labels]), 10) == (1.0, 0.0)
 
 
 def test_random_clusters_are_not_reproducible():
     runs = np.random.default_rng(0).integers(2, size=(6, 200))
-    assert abs(stability.reproducibility(runs, 2)[0]) < 0.1
+    assert abs(criteria.reproducibility(runs, 2)[0]) < 0.1
 
 
 def test_fewer_clusters_than_asked_for_are_not_reproducible():
-    assert stability.reproducibility(np.zeros((3, 20), dtype=int), 2)[0] == 0
+    assert criteria.reproducibility(np.zeros((3, 20), dtype=int), 2)[0] == 0
 
 
 @pytest.mark.parametrize("init", ["graph", "nndsvd"])
@@ -184,10 +184,10 @@ def test_the_same_outcome_from_other_starts_is_evidence():
 
 def test_copies_are_recognized_in_any_order_of_components():
     W, rows = np.random.default_rng(0).random((20, 4)), np.arange(20)
-    starts = [(rows, stability.signature(one, rows)) for one in (W, W[:, ::-1], W + 1e-4, 1 - W)]
-    assert stability.distinct_runs(starts) == [0, 3]
+    starts = [(rows, criteria.signature(one, rows)) for one in (W, W[:, ::-1], W + 1e-4, 1 - W)]
+    assert criteria.distinct_runs(starts) == [0, 3]
     others = np.arange(1, 21)
-    assert stability.distinct_runs([starts[0], (others, stability.signature(W, others))]) == [0, 1]
+    assert criteria.distinct_runs([starts[0], (others, criteria.signature(W, others))]) == [0, 1]
 
 
 # Hidden entries
@@ -195,22 +195,22 @@ def test_copies_are_recognized_in_any_order_of_components():
 
 def test_the_fit_never_sees_what_is_hidden():
     X, _ = planted(n=40)
-    hidden = heldout.hide(X.shape, np.random.default_rng(0))
+    hidden = criteria.hide(X.shape, np.random.default_rng(0))
     other = X.copy()
     other[hidden] = np.random.default_rng(1).random(len(hidden[0])) * 100
-    for one, two in zip(heldout.imputed(X, hidden), heldout.imputed(other, hidden), strict=True):
+    for one, two in zip(criteria.imputed(X, hidden), criteria.imputed(other, hidden), strict=True):
         np.testing.assert_array_equal(one, two)
     rho = np.ones(X.shape[1])
-    one, two = (heldout.predict(data, hidden, 3, rho, np.random.default_rng(2)) for data in (X, other))
+    one, two = (criteria.predict(data, hidden, 3, rho, np.random.default_rng(2)) for data in (X, other))
     np.testing.assert_array_equal(one, two)
 
 
 def test_weights_of_features_never_see_what_is_hidden(monkeypatch):
     X, _ = planted(n=40)
     plan = ranking.Plan((2, 3), 2, 0.8, 0, Settings(k=1), GraphSettings())
-    hidden = heldout.hide(X.shape, np.random.default_rng([0, 3, 0]))
+    hidden = criteria.hide(X.shape, np.random.default_rng([0, 3, 0]))
     used = []
-    monkeypatch.setattr(heldout, "errors", lambda X, hidden, ks, rho, seed: used.append((hidden, rho)))
+    monkeypatch.setattr(criteria, "heldout_errors", lambda X, hidden, ks, rho, seed: used.append((hidden, rho)))
     for data in (X, np.where(np.isin(np.arange(X.size), hidden[0] * X.shape[1] + hidden[1]).reshape(X.shape), 9, X)):
         ranking.errors_under_mask(0, data, plan)
     np.testing.assert_array_equal(used[0][0], hidden)
@@ -220,15 +220,15 @@ def test_weights_of_features_never_see_what_is_hidden(monkeypatch):
 def test_an_exact_product_is_predicted_exactly():
     rng = np.random.default_rng(0)
     X = rng.random((40, 3)) @ rng.random((3, 30))
-    hidden = heldout.hide(X.shape, rng)
-    errors = heldout.errors(X, hidden, [1, 3], np.ones(30), [0])
+    hidden = criteria.hide(X.shape, rng)
+    errors = criteria.heldout_errors(X, hidden, [1, 3], np.ones(30), [0])
     assert errors[1] < 0.05 < errors[0]
 
 
 def test_a_large_sparse_matrix_stays_sparse_but_for_a_part():
     X = sparse.random_array((3000, 50_000), density=1e-4, format="csr", rng=np.random.default_rng(0))
-    part = heldout.dense_part(X, np.random.default_rng(0))
-    assert part.shape == (heldout.MOST_ROWS, heldout.MOST_FEATURES)
+    part = criteria.dense_part(X, np.random.default_rng(0))
+    assert part.shape == (criteria.MOST_ROWS, criteria.MOST_FEATURES)
 
 
 # The command
@@ -289,14 +289,14 @@ def test_a_figure_does_not_rely_on_attributes(tmp_path, bracket, recommended):
     contents = Contents("ranks", columns | rest | {"runs": np.full(4, 2)}, {"bracket": bracket})
     contents.attributes["recommended"] = recommended
     write_files({tmp_path / "r.h5": encode(contents)}, overwrite=False)
-    figure = criteria([load(str(tmp_path / "r.h5"), kinds=("ranks",))], Drawing(), pytest.fail)
+    figure = plots.criteria([load(str(tmp_path / "r.h5"), kinds=("ranks",))], Drawing(), pytest.fail)
     assert len(figure.axes) == 4
 
 
 def test_a_k_that_occurs_twice_is_not_drawn():
     columns = criteria_columns([0.5, 1.0], [1, 0.6, 0.2]) | {"k": np.array([1, 2, 2])}
     with pytest.raises(DataError, match="twice"):
-        criteria([Loaded(Contents("ranks", columns), "r.h5", "0" * 64)], Drawing(), pytest.fail)
+        plots.criteria([Loaded(Contents("ranks", columns), "r.h5", "0" * 64)], Drawing(), pytest.fail)
 
 
 def test_few_of_many_samples_are_used_and_that_is_said(mccgr, X_file):

@@ -12,7 +12,6 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from mccgr_cli.blocks.protocol import Array, chunks
-from mccgr_cli.errors import ParameterError
 from mccgr_cli.images.settings import DETECTORS, LARGEST_RADIUS, Description
 from mccgr_cli.images.sift import LENGTH
 
@@ -70,14 +69,6 @@ def learn(sample: Array, words: int, seed: int, description: Description) -> Cod
         centres: Array = model.fit(sample).cluster_centers_.astype(np.float32)
         width = SOFTNESS * typical_distance(sample[:MEASURED], centres) if description.soft else 0.0
     return Codebook(centres, description, width)
-
-
-def check_words(sample: Array, words: Sequence[int], more: str) -> None:
-    """Refuse more words than different descriptors; ``more`` says how to get more descriptors."""
-    distinct = len(np.unique(sample.view(np.dtype((np.void, sample.shape[1] * sample.itemsize)))))
-    if distinct < max(words):
-        what = f"{max(words)} words out of {distinct} different descriptors"
-        raise ParameterError("--words", what, f"give at most {distinct}, or {more}")
 
 
 def typical_distance(descriptors: Array, words: Array) -> float:

@@ -38,18 +38,29 @@ class Decoded:
 
 
 def decode(path: str, max_size: int, max_pixels: int) -> Decoded:
-    """Read an image as grey values, or raise :class:`Unusable`.
+    """Read an image as upright grey values, or raise :class:`UnusableImage`.
 
     If its longer side has more than ``max_size`` pixels, it is scaled down (0: never). If it has more than
     ``max_pixels`` in all, it is refused before it is decoded.
     """
     with open_image(path, max_pixels) as image:
-        return upright_grey(image, max_size)
+        shrink = min(1.0, max_size / max(image.size)) if max_size else 1.0
+        orientation = load(image, "L", (max(1, int(image.width * shrink)), max(1, int(image.height * shrink))))
+        grey, remarks = grey_values(image, max_size)
+        if orientation in TURNED:
+            remarks.append("turned as EXIF says")
+            grey = turned(grey, orientation)
+        if shrink < 1:
+            remarks.append("scaled down to --max-size")
+            grey = scaled_down(grey, max_size)
+        if image.format in ("GIF", "PNG", "TIFF", "WEBP") and getattr(image, "is_animated", False):
+            remarks.append("shown by its first frame")
+        return Decoded(grey, tuple(remarks))
 
 
 @contextlib.contextmanager
 def open_image(path: str, max_pixels: int) -> Iterator[Image.Image]:
-    """Open an image, not yet decoded. Every error, also one in the ``with`` block, becomes :class:`Unusable`."""
+    """Open an image, not yet decoded. Every error, also one in the ``with`` block, becomes :class:`UnusableImage`."""
     try:
         size = size_of_regular(path)
         file = open(path, "rb")  # noqa: PTH123, SIM115
@@ -78,7 +89,6 @@ def size_of_regular(path: str) -> int:
 
 
 def file_sha256(path: str) -> str:
-    """The SHA-256 of a file."""
     try:
         size_of_regular(path)
         with open(path, "rb") as file:  # noqa: PTH123
@@ -121,21 +131,6 @@ def turned(pixels: Array, orientation: int) -> Array:
     image = Image.fromarray(pixels)
     image.getexif()[ExifTags.Base.Orientation] = orientation
     return np.asarray(ImageOps.exif_transpose(image))
-
-
-def upright_grey(image: Image.Image, max_size: int) -> Decoded:
-    shrink = min(1.0, max_size / max(image.size)) if max_size else 1.0
-    orientation = load(image, "L", (max(1, int(image.width * shrink)), max(1, int(image.height * shrink))))
-    grey, remarks = grey_values(image, max_size)
-    if orientation in TURNED:
-        remarks.append("turned as EXIF says")
-        grey = turned(grey, orientation)
-    if shrink < 1:
-        remarks.append("scaled down to --max-size")
-        grey = scaled_down(grey, max_size)
-    if image.format in ("GIF", "PNG", "TIFF", "WEBP") and getattr(image, "is_animated", False):
-        remarks.append("shown by its first frame")
-    return Decoded(grey, tuple(remarks))
 
 
 def scaled_down(values: Array, max_size: int) -> Array:
@@ -190,8 +185,7 @@ def deep_values(image: Image.Image, max_size: int) -> Array:
     if values.dtype.kind != "u":
         values = values.astype(np.float32)
     values = scaled_down(values, max_size).astype(np.float64)
-    scaled: Array = ((np.clip(values, low, high) - low) * (255 / ((high - low) or 1))).astype(np.float32)
-    return scaled
+    return np.asarray((np.clip(values, low, high) - low) * (255 / ((high - low) or 1)), dtype=np.float32)
 
 
 def undecodable(fault: BaseException) -> UnusableImage:

@@ -9,7 +9,7 @@ import functools
 import hashlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, TypeVar
 
 import cv2
 import numpy as np
@@ -18,14 +18,14 @@ from mccgr_cli.blocks.protocol import Array
 from mccgr_cli.blocks.threads import threads_for_blocks
 from mccgr_cli.errors import DataError, ParameterError
 from mccgr_cli.images import sift
-from mccgr_cli.images.codebook import Codebook, check_words, count, draw, learn
+from mccgr_cli.images.codebook import Codebook, count, draw, learn
 from mccgr_cli.images.decode import DECODER_CRASHED, UnusableImage, decode, file_sha256, undecodable
 from mccgr_cli.images.find import ImageFile, Skipped
 from mccgr_cli.images.settings import Description, Learning
 from mccgr_cli.system.processes import WorkerPool
 
 OnProgress = Callable[[str, int, int], None]  # what is being done, how many images are done, of how many
-Given = ParamSpec("Given")
+WordsInImage = tuple[list[Array], str, tuple[str, ...]]  # counts for each codebook, SHA-256 of the image, remarks
 Result = TypeVar("Result")
 
 
@@ -38,15 +38,6 @@ class Counts:
     skipped: list[Skipped]
     remarks: dict[str, tuple[str, ...]]  # by name: how an image was converted
     sha256: str  # of the names and contents of the usable images
-
-
-@dataclass(frozen=True)
-class WordCounts:
-    """The words of one image."""
-
-    counts: list[Array]  # (words,) for each codebook
-    sha256: str
-    remarks: tuple[str, ...]
 
 
 def learn_codebooks(
@@ -66,7 +57,12 @@ def learn_codebooks(
         what = f"{max(learning.words)} words out of {learning.sample} descriptors"
         raise ParameterError("--words", what, "give a larger --sample")
     items = [(i, images[i], share) for i, share in enumerate(quotas(len(images), learning)) if share]
-    sample = allocate(sum(share for _, _, share in items))
+    size = sum(share for _, _, share in items)
+    try:
+        sample = np.empty((size, sift.LENGTH), np.float32)
+    except (MemoryError, ValueError):  # ValueError if the size is beyond what numpy can address
+        what = f"{size} descriptors take {size * sift.LENGTH * 4 / 1e9:.3g} GB of memory"
+        raise ParameterError("--sample", what, "give fewer") from None
     shared = (description, max_pixels, learning.seed)
     results: Iterator[Array | str] = workers.map(sample_image, items, shared, DECODER_CRASHED)
     sampled = usable([image for _, image, _ in items], results, [], strict, lambda *done: on_progress("reading", *done))
@@ -75,20 +71,16 @@ def learn_codebooks(
         sample[filled : filled + len(descriptors)] = descriptors
         filled += len(descriptors)
     more = "a larger --sample" if filled == len(sample) else "more images, or a smaller --step"
-    check_words(sample[:filled], learning.words, more)
+    sample = sample[:filled]
+    distinct = len(np.unique(sample.view(np.dtype((np.void, sift.LENGTH * sample.itemsize)))))
+    if distinct < max(learning.words):
+        what = f"{max(learning.words)} words out of {distinct} different descriptors"
+        raise ParameterError("--words", what, f"give at most {distinct}, or {more}")
     books = []
     for words in learning.words:
         on_progress(f"learning {words} words", 0, 0)
-        books.append(learn(sample[:filled], words, learning.seed, description))
+        books.append(learn(sample, words, learning.seed, description))
     return books
-
-
-def allocate(descriptors: int) -> Array:
-    try:
-        return np.empty((descriptors, sift.LENGTH), np.float32)
-    except (MemoryError, ValueError):  # ValueError if the size is beyond what numpy can address
-        what = f"{descriptors} descriptors take {descriptors * sift.LENGTH * 4 / 1e9:.3g} GB of memory"
-        raise ParameterError("--sample", what, "give fewer") from None
 
 
 def quotas(images: int, learning: Learning) -> list[int]:
@@ -111,15 +103,15 @@ def count_words(
     used, skipped = list[ImageFile](), list[Skipped]()
     remarks: dict[str, tuple[str, ...]] = {}
     digest = hashlib.sha256()
-    results: Iterator[WordCounts | str] = workers.map(count_image, images, (books, max_pixels), DECODER_CRASHED)
+    results: Iterator[WordsInImage | str] = workers.map(count_image, images, (books, max_pixels), DECODER_CRASHED)
     found = usable(images, results, skipped, strict, lambda *done: on_progress("counting words", *done))
-    for image, words in found:
-        for rows, row in zip(X, words.counts, strict=True):
+    for image, (counts, sha256, remarked) in found:
+        for rows, row in zip(X, counts, strict=True):
             rows[len(used)] = row
         used.append(image)
-        if words.remarks:
-            remarks[image.name] = words.remarks
-        digest.update(f"{words.sha256}  {image.name}\n".encode())
+        if remarked:
+            remarks[image.name] = remarked
+        digest.update(f"{sha256}  {image.name}\n".encode())
     return Counts(used, [rows[: len(used)] for rows in X], skipped, remarks, digest.hexdigest())
 
 
@@ -148,15 +140,15 @@ def unusable_image(one: Skipped) -> DataError:
     return DataError(one.name, one.reason, "mend or remove it, or leave out --strict")
 
 
-def for_one_image(function: Callable[Given, Result | str]) -> Callable[Given, Result | str]:
+def for_one_image(function: Callable[..., Result]) -> Callable[..., Result | str]:
     """Make workers use one core for an image. A failure becomes a text: the reason why the image is skipped."""
 
     @functools.wraps(function)
-    def describe_one(*args: Given.args, **kwargs: Given.kwargs) -> Result | str:
+    def describe_one(*args: Any) -> Result | str:
         cv2.setNumThreads(1)
         try:
             with threads_for_blocks():
-                return function(*args, **kwargs)
+                return function(*args)
         except UnusableImage as fault:
             return str(fault)
         except (MemoryError, cv2.error) as fault:  # OpenCV reports a lack of memory as its own error
@@ -166,39 +158,32 @@ def for_one_image(function: Callable[Given, Result | str]) -> Callable[Given, Re
 
 
 @for_one_image
-def sample_image(item: tuple[int, ImageFile, int], description: Description, max_pixels: int, seed: int) -> Array | str:
+def sample_image(item: tuple[int, ImageFile, int], description: Description, max_pixels: int, seed: int) -> Array:
     number, image, share = item
-    decoded = decode(image.path, description.max_size, max_pixels)
-    drawn = draw(describe(decoded.grey, description), share, np.random.default_rng([seed, number]))
-    return drawn if len(drawn) else nothing_found(decoded.grey, description)
+    grey = decode(image.path, description.max_size, max_pixels).grey
+    return draw(describe(grey, description), share, np.random.default_rng([seed, number]))
 
 
 @for_one_image
-def count_image(image: ImageFile, books: Sequence[Codebook], max_pixels: int) -> WordCounts | str:
+def count_image(image: ImageFile, books: Sequence[Codebook], max_pixels: int) -> WordsInImage:
     description = books[0].description
     decoded = decode(image.path, description.max_size, max_pixels)
-    counts = count(describe(decoded.grey, description), books)
-    if not counts[0].any():
-        return nothing_found(decoded.grey, description)
-    return WordCounts(counts, file_sha256(image.path), decoded.remarks)
+    return count(describe(decoded.grey, description), books), file_sha256(image.path), decoded.remarks
 
 
 def describe(grey: Array, description: Description) -> Iterator[Array]:
-    """Yield the descriptors of an image, some at a time."""
+    """Yield the descriptors of an image, some at a time. An image without descriptors is an error."""
+    size = f"{grey.shape[1]} x {grey.shape[0]} pixels"
     if description.detector == "keypoints":
-        blocks = sift.at_keypoints(grey)
+        blocks, nothing = sift.at_keypoints(grey), f"no keypoints in its {size}"
     elif min(grey.shape) < sift.SMALLEST:
-        return iter(())
+        raise UnusableImage(f"too small to describe: {size}")
     else:
         blocks = sift.dense(grey, description.step, description.radii, description.min_contrast)
-    return map(sift.rooted, blocks) if description.root_sift else blocks
-
-
-def nothing_found(grey: Array, description: Description) -> str:
-    height, width = grey.shape
-    size = f"{width} x {height} pixels"
-    if description.detector == "keypoints":
-        return f"no keypoints in its {size}"
-    if min(height, width) < sift.SMALLEST:
-        return f"too small to describe: {size}"
-    return f"no patch of its {size} has --min-contrast {description.min_contrast:g}"
+        nothing = f"no patch of its {size} has --min-contrast {description.min_contrast:g}"
+    found = 0
+    for block in blocks:
+        found += len(block)
+        yield sift.rooted(block) if description.root_sift else block
+    if not found:
+        raise UnusableImage(nothing)

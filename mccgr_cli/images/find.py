@@ -59,20 +59,14 @@ def images_in_folder(folder: str, labelled: bool = True) -> Collection:
         first = found.skipped[0]
         raise DataError(folder, f"no image can be reached; {first.name}: {first.reason}")
     if not found.images:
-        others = count_of(len(found.ignored), "file")
-        held = f"{others}, none an image by its name" if found.ignored else "no image in it"
-        raise DataError(folder, held, f"mccgr reads {' '.join(SUFFIXES)}")
+        others = f"{count_of(len(found.ignored), 'file')}, none an image by its name"
+        raise DataError(folder, others if found.ignored else "no image in it", f"mccgr reads {' '.join(SUFFIXES)}")
     check_labels(found.images, folder)
     used = {image.label for image in found.images}
     if None not in used:
-        found.empty = [
-            name_as_text(f.name) for f in sorted(root.iterdir()) if is_category(f) and name_as_text(f.name) not in used
-        ]
+        folders = (path.name for path in sorted(root.iterdir()) if not path.name.startswith(".") and path.is_dir())
+        found.empty = [name for name in map(name_as_text, folders) if name not in used]
     return found
-
-
-def is_category(path: Path) -> bool:
-    return not path.name.startswith(".") and path.is_dir()
 
 
 def walk(root: Path, below: Path, found: Collection, visited: dict[tuple[int, int], Path]) -> Iterator[Path]:
@@ -84,9 +78,8 @@ def walk(root: Path, below: Path, found: Collection, visited: dict[tuple[int, in
         folders = {name for name in names if (root / below / name).is_dir()}
         first = visited.setdefault((status.st_dev, status.st_ino), below)
         if first != below:
-            reason = (
-                "a link to the folder that it lies in" if first == Path() else f"the same folder as {first.as_posix()}"
-            )
+            same = f"the same folder as {first.as_posix()}"
+            reason = "a link to the folder that it lies in" if first == Path() else same
         elif len(below.parts) > DEEPEST:
             reason = f"more than {DEEPEST} folders deep"
     except OSError as fault:
@@ -118,11 +111,10 @@ def images_on_list(content: bytes, labelled: bool = True) -> Collection:
         raise DataError("standard input", "the list names no images", "the command before the pipe may have failed")
     folders = [os.path.dirname(os.path.abspath(path)) for path in paths]  # noqa: PTH100, PTH120 - any bytes
     common = Path(os.path.commonpath(folders))
-    labels = [next(iter(Path(folder).relative_to(common).parts), None) if labelled else None for folder in folders]
-    images = [
-        ImageFile(path, name_as_text(path), None if label is None else name_as_text(label))
-        for path, label in zip(paths, labels, strict=True)
-    ]
+    images = []
+    for path, folder in zip(paths, folders, strict=True):
+        below = Path(folder).relative_to(common).parts
+        images.append(ImageFile(path, name_as_text(path), name_as_text(below[0]) if labelled and below else None))
     check_labels(images, "standard input")
     return Collection(images)
 

@@ -49,7 +49,9 @@ def dense(grey: Array, step: int, radii: tuple[int, ...], min_contrast: float) -
         maps = direction_maps(smooth, first, last)
         for windows in sized:
             sums = sums_over_cells(maps, windows, rows[some] - first, columns)
-            yield normalized(sums, min_contrast * ramp_norm(windows))
+            # the length of an unscaled descriptor where the grey value rises by 1 per pixel everywhere
+            ramp_norm = 2 * float((windows.sum(axis=1, dtype=np.float64) ** 2).sum())
+            yield normalized(sums, min_contrast * ramp_norm)
 
 
 def grid(length: int, step: int) -> Array:
@@ -66,11 +68,6 @@ def cell_windows(radius: int) -> Array:
     centres = np.arange(CELLS)[:, None] - (CELLS - 1) / 2
     windows: Array = np.exp(-(x**2) / 8) * np.maximum(0, 1 - abs(x - centres))
     return windows.astype(np.float32)
-
-
-def ramp_norm(windows: Array) -> float:
-    """The length of an unscaled descriptor where the grey value rises by 1 per pixel everywhere."""
-    return 2 * float((windows.sum(axis=1, dtype=np.float64) ** 2).sum())
 
 
 def direction_maps(smooth: Array, first: int, last: int) -> Array:

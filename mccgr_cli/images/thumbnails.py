@@ -59,21 +59,17 @@ def make_thumbnail(path: str | None, size: int, max_pixels: int) -> Thumbnail:
     if path is None:
         return Thumbnail(fault="not there")
     try:
-        with decode.open_image(path, max_pixels) as image:
-            return shrunk(image, size)
+        with decode.open_image(path, max_pixels) as opened:
+            orientation = decode.load(opened, opened.mode, (2 * size, 2 * size))
+            image = on_white(opened, size)
+            image.thumbnail((size, size), Image.Resampling.LANCZOS, reducing_gap=2.0)
+            if orientation in decode.TURNED:
+                image = Image.fromarray(decode.turned(np.asarray(image), orientation))
+            buffer = io.BytesIO()
+            image.save(buffer, "WEBP", quality=QUALITY, method=EFFORT)
+            return Thumbnail(buffer.getvalue(), image.width, image.height)
     except decode.UnusableImage as fault:
         return Thumbnail(fault=str(fault))
-
-
-def shrunk(image: Image.Image, size: int) -> Thumbnail:
-    orientation = decode.load(image, image.mode, (2 * size, 2 * size))
-    image = on_white(image, size)
-    image.thumbnail((size, size), Image.Resampling.LANCZOS, reducing_gap=2.0)
-    if orientation in decode.TURNED:
-        image = Image.fromarray(decode.turned(np.asarray(image), orientation))
-    buffer = io.BytesIO()
-    image.save(buffer, "WEBP", quality=QUALITY, method=EFFORT)
-    return Thumbnail(buffer.getvalue(), image.width, image.height)
 
 
 def on_white(image: Image.Image, size: int) -> Image.Image:

@@ -90,15 +90,11 @@ def estimate(X: BlockSource, settings: Settings, graph: GraphSettings | None) ->
         learning = WEIGHING_STEPS * max(reading, iteration_seconds(some, few) * share)
     one, fast = search_seconds(some, graph, settings.k, share, reading)
     searches = 2 if features == "explained" else 1
-    could_be_fast = not fast and can_approximate(X, graph, settings.k)
-    return Estimate(learning + searches * one, iteration, iterations, could_be_fast)
-
-
-def can_approximate(X: BlockSource, graph: GraphSettings, k: int) -> bool:
-    """Whether an approximate search is possible for these samples and not excluded by the settings."""
     on_axes = np.empty((1, 1), dtype=np.float32)
-    samples = on_axes if graph.axes_for(k) or X.whole is None else X.whole
-    return graph.search == "auto" and has_faiss() and not why_not_faiss(samples, graph.metric or "euclidean")
+    samples = on_axes if graph.axes_for(settings.k) or X.whole is None else X.whole
+    could_be_fast = not fast and graph.search == "auto" and has_faiss()
+    could_be_fast = could_be_fast and not why_not_faiss(samples, graph.metric or "euclidean")
+    return Estimate(learning + searches * one, iteration, iterations, could_be_fast)
 
 
 def iteration_seconds(X: MemoryBlocks, settings: Settings) -> float:

@@ -28,7 +28,7 @@ from mccgr_cli.files.container import RESULTS, Field
 from mccgr_cli.settings import BASELINES, GraphSettings, Settings
 from mccgr_cli.workflow import factorization
 
-SETTLED = 0.01  # largest relative distance of a settled objective from the last one
+SETTLED = 0.01  # largest relative distance of a settled objective from the last one, which it never leaves again
 
 Row = dict[str, Any]  # one row of a results file
 NOT_APPLICABLE: Row = {
@@ -59,10 +59,6 @@ class Plan:
 
     def trials(self) -> list[Trial]:
         return [Trial(*one) for one in itertools.product(self.normalize, self.ks, range(self.runs))]
-
-    def graphs(self) -> list[GraphSettings]:
-        pairs = itertools.product(self.neighbors, self.weight)
-        return [replace(self.graph, neighbors=neighbors, weight=weight) for neighbors, weight in pairs]
 
     def settings_of(self, method: str) -> list[Settings]:
         """Every combination of the values that a method uses; of values that it does not use, the first."""
@@ -128,14 +124,14 @@ class TrialRunner:
 
     def rows(self) -> Iterator[Row]:
         plan = self.plan
-        graphs = plan.graphs()
+        pairs = itertools.product(plan.neighbors, plan.weight)
+        graphs = [replace(plan.graph, neighbors=neighbors, weight=weight) for neighbors, weight in pairs]
         rho: Array | None = None
         for method in plan.methods:
             if method in BASELINES:
                 continue
-            for settings, graph in itertools.product(plan.settings_of(method), graphs):
-                if graph != graphs[0] and not METHODS[method].graph:
-                    continue
+            own_graphs = graphs if METHODS[method].graph else graphs[:1]
+            for settings, graph in itertools.product(plan.settings_of(method), own_graphs):
                 factors, row = self.factorize(settings, graph)
                 if method == "mcc" and rho is None:
                     rho = factors.rho
@@ -164,12 +160,21 @@ class TrialRunner:
         return self.graphs[key]
 
     def factorize(self, settings: Settings, graph: GraphSettings) -> tuple[Factors, Row]:
+        """The factors, and a row with the settings that the method uses."""
         settings = replace(settings, k=self.trial.k, seed=self.seed)
         starts, A = self.shared_starts(settings, graph), self.choose_graph(settings, graph)
         began = time.perf_counter()
         factors = factorization.factorize(self.X, settings, A, starts)
-        seconds = time.perf_counter() - began
-        columns = {**settings_columns(settings, graph), **convergence_columns(factors), "seconds": seconds}
+        columns: Row = {"seconds": time.perf_counter() - began, "iterations": factors.iterations}
+        objective = factors.history["objective"]
+        far = np.flatnonzero(np.abs(objective - objective[-1]) > SETTLED * abs(objective[-1]))
+        columns |= {"settled": int(far[-1]) + 1 if len(far) else 0, "converged": int(factors.converged)}
+        method = METHODS[settings.method]
+        if method.graph:
+            columns |= {"neighbors": graph.neighbors, "weight": graph.weight}
+            columns |= {"strength": settings.strength} if settings.alpha is None else {"alpha": settings.alpha}
+        if method.weighted:
+            columns |= {"keep": settings.keep} if settings.theta is None else {"theta": settings.theta}
         return factors, self.clustered(settings.method, factors.W, columns)
 
     def clustered(self, method: str, samples: Matrix, columns: Mapping[str, Any] | None = None) -> Row:
@@ -184,32 +189,11 @@ def graph_key(settings: Settings, graph: GraphSettings) -> Hashable:
     return graph, settings.method, uses_graph(settings), settings.keep, settings.theta
 
 
-def settings_columns(settings: Settings, graph: GraphSettings) -> Row:
-    """The settings that a method uses."""
-    method = METHODS[settings.method]
-    row: Row = {}
-    if method.graph:
-        row |= {"neighbors": graph.neighbors, "weight": graph.weight}
-        row |= {"strength": settings.strength} if settings.alpha is None else {"alpha": settings.alpha}
-    if method.weighted:
-        row |= {"keep": settings.keep} if settings.theta is None else {"theta": settings.theta}
-    return row
-
-
-def convergence_columns(factors: Factors) -> Row:
-    """The number of iterations, and the iteration from which the objective stays near its last value."""
-    objective = factors.history["objective"]
-    far = np.flatnonzero(np.abs(objective - objective[-1]) > SETTLED * abs(objective[-1]))
-    settled = int(far[-1]) + 1 if len(far) else 0
-    return {"iterations": factors.iterations, "settled": settled, "converged": int(factors.converged)}
-
-
 def are_results(found: Any) -> bool:
     """Whether these are rows of a results file; a journal may be damaged."""
-    rows = isinstance(found, list) and len(found) > 0 and all(isinstance(row, dict) for row in found)
-    if not rows or any(row.keys() != RESULTS.keys() for row in found):
+    if not isinstance(found, list) or not all(isinstance(row, dict) and row.keys() == RESULTS.keys() for row in found):
         return False
-    return all(fits(field, row[name]) for row in found for name, field in RESULTS.items())
+    return len(found) > 0 and all(fits(field, row[name]) for row in found for name, field in RESULTS.items())
 
 
 def fits(field: Field, value: Any) -> bool:

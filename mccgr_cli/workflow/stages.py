@@ -5,6 +5,7 @@ A command only reads, shows and writes; its work is done here, so that other pro
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
@@ -70,17 +71,13 @@ def read_codebook(matrix: Loaded) -> Codebook:
     if "codebook" not in contents:
         raise DataError(matrix.name, "holds no codebook", "name a file from mccgr extract")
     stored: dict[str, Any] = {name: contents.attributes.get(name) for name in Description.__dataclass_fields__}
-    damaged = DataError(matrix.name, "its codebook is damaged or was changed", "extract it again")
-    try:
+    with contextlib.suppress(TypeError, ValueError):  # attributes of another type
         description = Description(**{**stored, "radii": tuple(stored["radii"] or ())})
         words, width = contents["codebook"].astype(np.float32), contents.attributes.get("soft_width", 0.0)
         book = Codebook(words, description, width)
-        intact = book.is_sound() and book.sha256() == contents.attributes.get("codebook_sha256")
-    except (TypeError, ValueError):  # attributes of another type
-        raise damaged from None
-    if not intact:
-        raise damaged
-    return book
+        if book.is_sound() and book.sha256() == contents.attributes.get("codebook_sha256"):
+            return book
+    raise DataError(matrix.name, "its codebook is damaged or was changed", "extract it again")
 
 
 def make_graph(
@@ -174,9 +171,7 @@ def transform_matrix(factors: Loaded, matrix: Loaded, X: Matrix | StoredMatrix) 
     method, _ = learnt_with(factors)
     learnt, names = factors.contents, matrix.contents.names()
     order = order_of_features(X.shape[1], names, factors, matrix.name)
-    source: BlockSource = blocks_of(X)
-    if order is not None:
-        source = TransformedBlocks(source, columns_of, order)
+    source = blocks_of(X) if order is None else TransformedBlocks(blocks_of(X), columns_of, order)
     W = transform(source, learnt["H"], learnt["rho"], method)
     kept = {name: learnt[name] for name in (*FACTORS, "feature_names") if name != "W" and name in learnt}
     of_old_graph = [f"graph_{name}" for name in GRAPH_COUNTS]  # new samples have no graph
@@ -188,8 +183,7 @@ def order_of_features(features: int, names: dict[str, Any], factors: Loaded, whe
     """The columns of X in the order of the basis; None if they are in this order already."""
     known, d = factors.contents.datasets.get("feature_names"), factors.contents["H"].shape[1]
     if features != d:
-        what = f"{features} features where the basis has {d}"
-        raise DataError(where, what, SAME_FEATURES)
+        raise DataError(where, f"{features} features where the basis has {d}", SAME_FEATURES)
     given = names.get("feature_names")
     if known is None or given is None or list(known) == list(given):
         return None

@@ -1,7 +1,7 @@
 """Choose the number of components k: stability, held-out error and silhouette for a range of k.
 
 The work is divided into tasks. Each task depends only on the matrix, the plan and itself, so tasks can run in any order
-and in any process. ``stability`` and ``heldout`` compute the criteria, ``choice`` recommends a k.
+and in any process. ``criteria`` compares clusters and predicts hidden entries, ``choice`` recommends a k.
 """
 
 from __future__ import annotations
@@ -20,12 +20,13 @@ from mccgr_cli.catalog import RANK_HEADINGS
 from mccgr_cli.core.graph import search_points
 from mccgr_cli.core.kmeans import kmeans
 from mccgr_cli.core.methods import METHODS
+from mccgr_cli.core.metrics import adjusted_rand_index
 from mccgr_cli.core.solver import check_solver, starting_points
 from mccgr_cli.errors import DataError, MccgrError, ParameterError
 from mccgr_cli.files.container import Contents
 from mccgr_cli.settings import GraphSettings, Settings
 from mccgr_cli.workflow import factorization
-from mccgr_cli.workflow.ranking import heldout, stability
+from mccgr_cli.workflow.ranking import criteria
 from mccgr_cli.workflow.ranking.choice import Recommendation, columns_of_errors, recommend
 
 MASKS = 6  # sets of hidden entries
@@ -54,11 +55,6 @@ class Plan:
 
     def drawn(self, samples: int) -> int:
         return min(max(round(self.share * samples), 1), samples)
-
-    def some_ks(self, most: int) -> list[int]:
-        """A small, a middle and a large k, so that feature weights learnt with them favour none."""
-        ks = sorted(self.ks)
-        return sorted({min(max(k, 2), most) for k in (ks[0], ks[len(ks) // 2], ks[-1])})
 
 
 @dataclass(frozen=True)
@@ -103,8 +99,8 @@ def draw_samples(X: Matrix, most: int, seed: int) -> Matrix:
     """X, or ``most`` random samples of a larger X in their order."""
     if X.shape[0] <= most:
         return X
-    chosen: Matrix = X[np.sort(np.random.default_rng([seed, 0]).choice(X.shape[0], most, replace=False))]
-    return chosen
+    rows = np.sort(np.random.default_rng([seed, 0]).choice(X.shape[0], most, replace=False))
+    return X[rows]
 
 
 def run_task(task: Task, X: Matrix, plan: Plan) -> Any:
@@ -125,38 +121,38 @@ def run_task(task: Task, X: Matrix, plan: Plan) -> Any:
 def cluster_subsample(task: Task, X: Matrix, plan: Plan) -> Run:
     """Factorize and cluster random samples, which are the same for every k."""
     rng = np.random.default_rng([plan.seed, 1, task.number])
-    n = X.shape[0]
-    rows = np.sort(rng.choice(n, plan.drawn(n), replace=False))
+    rows = np.sort(rng.choice(X.shape[0], plan.drawn(X.shape[0]), replace=False))
     settings = replace(plan.settings, k=task.k, seed=int(rng.integers(2**31)))
     part = X[rows]
     A = factorization.choose_graph(part, settings, plan.graph)
     starts = starting_points(MemoryBlocks(part), settings, A)
     factors = factorization.factorize(part, settings, A, starts)
     assignments = kmeans(factors.W, task.k, RESTARTS, settings.seed)
-    return Run(rows, assignments, np.hstack([stability.signature(W, rows) for W, _ in starts]))
+    return Run(rows, assignments, np.hstack([criteria.signature(W, rows) for W, _ in starts]))
 
 
 def mean_weights(X: Matrix, plan: Plan) -> Array | None:
     """The mean feature weights (d,) over a few k, so that errors and distances are comparable between all k."""
     if not METHODS[plan.settings.method].weighted:
         return None
-    weights = []
-    for k in plan.some_ks(min(X.shape)):
+    weights, ks = [], sorted(plan.ks)
+    few = ks[0], ks[len(ks) // 2], ks[-1]  # a small, a middle and a large k, so that the weights favour none
+    for k in sorted({min(max(k, 2), *X.shape) for k in few}):
         settings = replace(plan.settings, k=k, seed=plan.seed)
         A = factorization.choose_graph(X, settings, plan.graph)
         weights.append(factorization.factorize(X, settings, A).rho)
-    mean: Array = np.mean(weights, axis=0)
+    mean = np.asarray(np.mean(weights, axis=0))
     return mean if mean.max() > 0 else None
 
 
 def errors_under_mask(number: int, X: Matrix, plan: Plan) -> list[float]:
     """The error of predicted entries by k, from 1 on. Neither the fit nor the feature weights see these entries."""
-    part = heldout.dense_part(X, np.random.default_rng([plan.seed, 2]))  # the same under every mask
-    hidden = heldout.hide(part.shape, np.random.default_rng([plan.seed, 3, number]))
-    rho = mean_weights(heldout.imputed(part, hidden)[0], plan)
+    part = criteria.dense_part(X, np.random.default_rng([plan.seed, 2]))  # the same under every mask
+    hidden = criteria.hide(part.shape, np.random.default_rng([plan.seed, 3, number]))
+    rho = mean_weights(criteria.imputed(part, hidden)[0], plan)
     rho = np.ones(part.shape[1]) if rho is None else rho
     ks = [min(k, *part.shape) for k in plan.all_ks()]
-    return heldout.errors(part, hidden, ks, rho, [plan.seed, 4, number])
+    return criteria.heldout_errors(part, hidden, ks, rho, [plan.seed, 4, number])
 
 
 def combine(tasks: Sequence[Task], results: Sequence[Any], X: Matrix, plan: Plan) -> Ranking:
@@ -189,16 +185,16 @@ def combine(tasks: Sequence[Task], results: Sequence[Any], X: Matrix, plan: Plan
 
 def cluster_criteria(k: int, runs: Sequence[Run], points: Any) -> dict[str, Any]:
     """The criteria that compare the clusters of the runs; NaN for all others."""
-    distinct = [runs[number] for number in stability.distinct_runs([(run.rows, run.signature) for run in runs])]
+    distinct = [runs[number] for number in criteria.distinct_runs([(run.rows, run.signature) for run in runs])]
     row: dict[str, Any] = {**dict.fromkeys(RANK_HEADINGS, float("nan")), "k": k, "runs": len(distinct)}
     if k < 2 or len(distinct) < 2:
         return row
-    assigned = np.full((len(distinct), points.shape[0]), stability.ABSENT, dtype=np.int64)
+    assigned = np.full((len(distinct), points.shape[0]), criteria.ABSENT, dtype=np.int64)
     for clusters, run in zip(assigned, distinct, strict=True):
         clusters[run.rows] = run.assignments
-    consensus = stability.Consensus(assigned)
-    row["reproducibility"], row["reproducibility_error"] = stability.reproducibility(assigned, k)
-    row["agreement"] = stability.agreement(stability.contingency_tables(assigned, k))
+    consensus = criteria.Consensus(assigned)
+    row["reproducibility"], row["reproducibility_error"] = criteria.reproducibility(assigned, k)
+    row["agreement"] = np.mean([adjusted_rand_index(table) for table in criteria.contingency_tables(assigned, k)])
     row["cophenetic"], row["dispersion"] = consensus.cophenetic(), consensus.dispersion()
     row["silhouette"] = silhouette(points, consensus.clusters(k))
     return row

@@ -43,10 +43,10 @@ class Bracket:
 
 
 def recommend(columns: Mapping[str, Array], wanted: Sequence[int]) -> Recommendation:
-    """Of the ``wanted`` k that prediction allows, the one with the most reproducible clusters; 1 if nothing is found.
+    """Recommend the k with the most reproducible clusters among the ``wanted`` k that prediction allows.
 
     Prediction alone prefers many components, stability alone few. So prediction limits the range, and stability
-    chooses within it.
+    chooses within it. The k is 1 if no other number predicts better.
     """
 
     def by_k(name: str) -> dict[int, float]:
@@ -103,9 +103,8 @@ def choose(
         reasons.append(f"That is weak: below {FIRM:g}, some clusters depend on which samples were drawn.")
     largest, smallest = k == max(tried), k == min(tried) == bracket.fewest > 2
     if largest or smallest:
-        reasons.append(
-            f"It is the {'largest' if largest else 'smallest'} that was tried: try {'more' if largest else 'fewer'}."
-        )
+        which, rather = ("largest", "more") if largest else ("smallest", "fewer")
+        reasons.append(f"It is the {which} that was tried: try {rather}.")
     return k, known[k] >= FIRM and not (largest or smallest), reasons
 
 
@@ -117,10 +116,7 @@ def most_stable(stable: Mapping[int, float], errors: Mapping[int, float]) -> int
 
 
 def allowed_by_errors(ks: Array, means: Array, errors: Array) -> Bracket:
-    """The bracket of k from held-out errors, and the standard errors of their differences from the least.
-
-    The first of the ks is 1.
-    """
+    """The bracket from held-out errors, and the standard errors of their differences from the least; ks[0] is 1."""
     known = np.isfinite(means)
     if not known.any():
         return Bracket(0, 0, 0)
