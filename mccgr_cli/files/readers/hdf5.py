@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import mmap
+import struct
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -17,6 +20,9 @@ from mccgr_cli.files.lazy_matrix import find_matrix
 from mccgr_cli.files.readers.arrays import Found, missing, read_label_variable, read_variables, shown
 
 SIGNATURE = b"\x89HDF\r\n\x1a\n"
+HEAP = b"GCOL\x01\0\0\0"  # every heap of texts begins with this
+HEAP_HEADER = 16
+ENTRY = struct.Struct("<HHIQ")  # of a heap: index, references, padding, length
 
 
 def is_hdf5(file: BinaryIO) -> bool:
@@ -29,6 +35,25 @@ def is_hdf5(file: BinaryIO) -> bool:
             return True
         offset = 2 * offset or 512
     return False
+
+
+def check_heaps(file: BinaryIO, places: Sequence[int], where: str) -> None:
+    """An error if a heap of texts has an entry of length 0: HDF5 may loop for ever. It finds other faults itself."""
+    if not places:
+        return
+    with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
+        left = len(content) // ENTRY.size  # the most entries that all heaps together can have
+        for heap in places:
+            length = int.from_bytes(content[heap + len(HEAP) : heap + HEAP_HEADER], "little")
+            place, end = heap + HEAP_HEADER, min(heap + length, len(content))
+            while place + ENTRY.size <= end:
+                index, _, _, length = ENTRY.unpack_from(content, place)
+                step = (ENTRY.size + (length + 7) // 8 * 8) % 2**64 if index else length  # as HDF5 computes it
+                left -= 1
+                if step == 0 or left < 0:
+                    what = f"damaged HDF5 file (a heap at byte {heap})"
+                    raise DataError(where, what, "make, copy or download it again")
+                place += step
 
 
 def read_hdf5(
