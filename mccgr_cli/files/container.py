@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import contextlib
+import fnmatch
 import io
 import json
 from collections.abc import Iterator, Mapping
@@ -97,16 +98,13 @@ SCHEMA: Mapping[str, Mapping[str, Field]] = {
     "factors": {**FACTORS, **NAMES},
     "clusters": {
         "assignments": Field("n", "whole", required=True),
-        # the factors, if factors were clustered
-        **{name: replace(field, required=False) for name, field in FACTORS.items()},
+        **{name: replace(field, required=False) for name, field in FACTORS.items()},  # if factors were clustered
         **NAMES,
     },
     "results": RESULTS,
     "ranks": RANKS,
     "checkpoint": CHECKPOINT,
 }
-
-
 # If one of these is in a file, all must be.
 TOGETHER = (
     tuple(FACTORS),
@@ -138,9 +136,8 @@ class Contents:
         """The label of every sample by name."""
         if "labels" not in self:
             return None
-        if "label_names" not in self:
-            return [str(code) for code in self["labels"]]
-        return [self["label_names"][code] for code in self["labels"]]
+        names = self.datasets.get("label_names")
+        return [str(code) if names is None else names[code] for code in self["labels"]]
 
 
 # Reading
@@ -203,9 +200,7 @@ def _read_attributes(file: h5py.File) -> dict[str, Any]:
 def is_text(*parts: Any) -> bool:
     """Whether the texts among these can be written: h5py reads bytes that are not UTF-8 as lone surrogates."""
     try:
-        for part in parts:
-            if isinstance(part, str):
-                part.encode()
+        "".join(part for part in parts if isinstance(part, str)).encode()
     except UnicodeEncodeError:
         return False
     return True
@@ -291,18 +286,12 @@ def encode(contents: Contents) -> bytes:
     """The bytes of a file. It is made in memory: HDF5 cannot write to a pipe, nor fail cleanly on a full disk."""
     buffer = io.BytesIO()
     with h5py.File(buffer, "w") as file:
-        file.attrs["format"] = FORMAT
-        file.attrs["version"] = VERSION
-        file.attrs["kind"] = contents.kind
+        file.attrs.update({"format": FORMAT, "version": VERSION, "kind": contents.kind})
         file.attrs["provenance"] = json.dumps(contents.provenance, sort_keys=True)
-        for name, value in contents.attributes.items():
-            file.attrs[name] = value
-        for field_name, spec in SCHEMA[contents.kind].items():
-            group = field_name.removesuffix("*")
-            open_names = [name for name in contents.datasets if name.startswith(group)] if spec.dims == "*" else []
-            for name in open_names or [field_name]:
-                if name in contents:
-                    _write_field(file, name, spec, contents[name])
+        file.attrs.update(contents.attributes)
+        for pattern, spec in SCHEMA[contents.kind].items():
+            for name in fnmatch.filter(contents.datasets, pattern):
+                _write_field(file, name, spec, contents[name])
     return buffer.getvalue()
 
 

@@ -205,8 +205,7 @@ def npz_variables(path: Path, where: str) -> ListedVariables:
         for member in (name for name in archive.namelist() if name.endswith(".npy")):
             with archive.open(member) as file:
                 about = array_header(file)
-            numeric = about is not None and about[1].kind in "fiub"
-            shapes[member.removesuffix(".npy")] = about[0] if about and numeric else None
+            shapes[member.removesuffix(".npy")] = about[0] if about and about[1].kind in "fiub" else None
     read: Callable[[str], Any] = partial(read_npz_member, path, where)
     if {"format", "shape", "data"} <= shapes.keys():
         shapes = {name: shape for name, shape in shapes.items() if name not in SPARSE_PARTS} | {"X": (0, 0)}

@@ -27,8 +27,7 @@ ENTRY = struct.Struct("<HHIQ")  # of a heap: index, references, padding, length
 
 def is_hdf5(file: BinaryIO) -> bool:
     """Whether the signature of HDF5 is at byte 0 or, after a block of the user, at 512, 1024, 2048, ..."""
-    size = file.seek(0, 2)
-    offset = 0
+    size, offset = file.seek(0, 2), 0
     while offset < size:
         file.seek(offset)
         if file.read(len(SIGNATURE)) == SIGNATURE:
@@ -109,7 +108,7 @@ class HDF5Variables:
         if "MATLAB_empty" in node.attrs:  # then the values are the lengths
             return np.empty((0, 0))
         check_filters(node, name, self.where)
-        if isinstance(node, h5py.Dataset) and self.by_column(node):
+        if isinstance(node, h5py.Dataset) and (self.matlab or "MATLAB_class" in node.attrs):
             return read_matrix(node, name, self.where).T
         return find_matrix(node, name, self.where)
 
@@ -129,9 +128,6 @@ class HDF5Variables:
         if node is None:
             raise missing(self, name)
         return node
-
-    def by_column(self, node: h5py.Dataset) -> bool:
-        return self.matlab or "MATLAB_class" in node.attrs
 
     def cell_text(self, reference: h5py.Reference, name: str) -> str:
         """One text of a MATLAB cell array, which is an array of references."""
