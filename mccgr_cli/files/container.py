@@ -17,12 +17,11 @@ import h5py
 import numpy as np
 from scipy import sparse
 
-from mccgr_cli.blocks.protocol import Array
 from mccgr_cli.catalog import HISTORY, RANK_HEADINGS, SCORES
 from mccgr_cli.errors import DataError
 from mccgr_cli.files.hdf5 import check_dtype, read_matrix, resolve, values_of
 from mccgr_cli.files.lazy_matrix import find_matrix
-from mccgr_cli.files.values import as_float
+from mccgr_cli.files.values import as_float, stored_values
 
 FORMAT = "mccgr"
 VERSION = 1
@@ -216,29 +215,25 @@ def _read_field(node: h5py.Dataset | h5py.Group, name: str, spec: Field, where: 
     if spec.type == "matrix" and spec.within is None:
         return find_matrix(node, name, where)
     if spec.type == "matrix":
-        matrix = as_float(read_matrix(node, name, where))
-        _check_bounds(matrix.data if sparse.issparse(matrix) else matrix, spec.within or NON_NEGATIVE, name, where)
-        return matrix
-    if not isinstance(node, h5py.Dataset) or (spec.dims != "*" and node.ndim != len(spec.dims)):
+        found = read_matrix(node, name, where)
+    elif not isinstance(node, h5py.Dataset) or (spec.dims != "*" and node.ndim != len(spec.dims)):
         raise DataError(where, f"/{name} is not a dataset of {len(spec.dims)} dimensions", "make it again")
-    if spec.type == "text":
+    elif spec.type == "text":
         return read_text(node, name, where)
-    check_dtype(node, name, spec.type, where)
-    values = np.asarray(values_of(node, where))
-    if spec.type == "real":
-        values = as_float(values)
-    if spec.within is not None:
-        _check_bounds(values, spec.within, name, where)
-    return values
-
-
-def _check_bounds(values: Array, within: tuple[float, float], name: str, where: str) -> None:
-    least, largest = within
+    else:
+        check_dtype(node, name, spec.type, where)
+        found = np.asarray(values_of(node, where))
+    if spec.type != "whole":
+        found = as_float(found)
+    if spec.within is None:
+        return found
+    values, (least, largest) = stored_values(found), spec.within
     open_ended = largest == np.inf
     slack = 0.0 if open_ended else ROUNDING
     if values.size and not (float(values.min()) >= least - slack and float(values.max()) < largest + slack):  # or NaN
         what = "negative or non-finite values" if open_ended else f"values that are not from {least:g} to {largest:g}"
         raise DataError(where, f"{what} in /{name}", "make it again")
+    return found
 
 
 def _check_lengths(kind: str, datasets: Mapping[str, Any], where: str) -> None:

@@ -13,13 +13,14 @@ import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO
 
 from mccgr_cli.errors import DataError
 from mccgr_cli.files.container import Contents
 from mccgr_cli.files.readers import arrays, hdf5, matlab, text
-from mccgr_cli.files.readers.arrays import Found
+from mccgr_cli.files.readers.arrays import Found, read_listed, read_listed_labels
 from mccgr_cli.files.readers.checks import code_labels, finish_matrix
 
 HASH_BYTES = 1 << 20
@@ -34,9 +35,9 @@ class Loaded:
 
 # The functions that read the matrix and the labels of a file that is not HDF5.
 FORMATS: dict[str, tuple[Callable[..., Found], Callable[[Path, str | None, str], Any]]] = {
-    ".mat": (matlab.read_mat, matlab.read_mat_labels),
+    ".mat": (partial(read_listed, matlab.mat_variables), partial(read_listed_labels, matlab.mat_variables)),
     ".npy": (arrays.read_npy, arrays.read_npy_labels),
-    ".npz": (arrays.read_npz, arrays.read_npz_labels),
+    ".npz": (partial(read_listed, arrays.npz_variables), partial(read_listed_labels, arrays.npz_variables)),
     **dict.fromkeys((".mtx", ".mtx.gz"), (text.read_mtx, text.refuse_mtx_labels)),
     **dict.fromkeys((".csv", ".tsv", ".csv.gz", ".tsv.gz"), (text.read_table, text.read_table_labels)),
 }

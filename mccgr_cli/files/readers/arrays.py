@@ -136,6 +136,17 @@ class ListedVariables:
     labels = matrix  # numbers or text, one per sample, in any shape
 
 
+ListVariables: TypeAlias = Callable[[Path, str], ListedVariables]
+
+
+def read_listed(listed: ListVariables, path: Path, inner: str | None, label_key: str | None, where: str) -> Found:
+    return read_variables(listed(path, where), inner, label_key)
+
+
+def read_listed_labels(listed: ListVariables, path: Path, inner: str | None, where: str) -> Any:
+    return read_label_variable(listed(path, where), inner)
+
+
 @contextmanager
 def parsing(format_name: str, where: str) -> Iterator[None]:
     """Turn any error of a library that parses a file into a DataError. Only the parser may run in this context."""
@@ -188,14 +199,6 @@ def array_header(file: IO[bytes]) -> tuple[tuple[int, ...], np.dtype[Any]] | Non
         return None
     shape, _, dtype = headers[version](file)
     return shape, dtype
-
-
-def read_npz(path: Path, inner: str | None, label_key: str | None, where: str) -> Found:
-    return read_variables(npz_variables(path, where), inner, label_key)
-
-
-def read_npz_labels(path: Path, inner: str | None, where: str) -> Any:
-    return read_label_variable(npz_variables(path, where), inner)
 
 
 def npz_variables(path: Path, where: str) -> ListedVariables:

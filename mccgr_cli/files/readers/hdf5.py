@@ -181,20 +181,15 @@ def read_h5ad(variables: HDF5Variables, inner: str, label_key: str | None) -> Fo
     found: Found = {"X": variables.matrix(inner)}
     genes = "raw/var" if inner.strip("/").startswith("raw/") else "var"
     for axis, (name, frame) in enumerate((("sample_names", "obs"), ("feature_names", genes))):
-        names = read_index(file, frame, where)
-        if names is not None and len(names) == found["X"].shape[axis]:  # an embedding has columns of its own
-            found[name] = names
+        group = resolve(file, frame, where)
+        index = group.attrs.get("_index") if isinstance(group, h5py.Group) else None
+        if isinstance(index, str) and resolve(group, index, where) is not None:
+            names = [str(one) for one in read_column(file, frame, index, where)]
+            if len(names) == found["X"].shape[axis]:  # an embedding has columns of its own
+                found[name] = names
     if label_key is not None:
         found["labels"] = read_column(file, "obs", label_key, where)
     return found
-
-
-def read_index(file: h5py.File, frame: str, where: str) -> list[str] | None:
-    group = resolve(file, frame, where)
-    key = group.attrs.get("_index") if isinstance(group, h5py.Group) else None
-    if not isinstance(key, str) or resolve(group, key, where) is None:
-        return None
-    return [str(name) for name in read_column(file, frame, key, where)]
 
 
 def read_column(file: h5py.File, frame: str, column: str, where: str) -> Any:

@@ -20,7 +20,7 @@ import numpy as np
 from mccgr_cli.blocks.protocol import Array
 from mccgr_cli.errors import DataError
 from mccgr_cli.files.hdf5 import compressed_matrix
-from mccgr_cli.files.readers.arrays import Found, ListedVariables, parsing, read_label_variable, read_variables
+from mccgr_cli.files.readers.arrays import ListedVariables, parsing
 from mccgr_cli.system.memory import require_memory
 
 Bytes: TypeAlias = "memoryview[int]"
@@ -49,14 +49,6 @@ COMPLEX, LOGICAL = 0x800, 0x200  # among the flags
 LAST_WITH_SIZE = 16  # later classes are understood only by MATLAB
 LISTED = 4096  # bytes of a compressed variable that are unpacked to learn its name and size
 PIECE = 1 << 20  # bytes unpacked at a time
-
-
-def read_mat(path: Path, inner: str | None, label_key: str | None, where: str) -> Found:
-    return read_variables(mat_variables(path, where), inner, label_key)
-
-
-def read_mat_labels(path: Path, inner: str | None, where: str) -> Any:
-    return read_label_variable(mat_variables(path, where), inner)
 
 
 def mat_variables(path: Path, where: str) -> ListedVariables:
