@@ -16,9 +16,10 @@ from conftest import planted
 from scipy import io as scipy_io
 from scipy import sparse
 
+from mccgr_cli.files import readers
 from mccgr_cli.files.container import Contents, encode
 from mccgr_cli.files.readers import load
-from mccgr_cli.files.readers.heaps import ENTRY, HEAP, HeapFinder
+from mccgr_cli.files.readers.hdf5 import ENTRY, HEAP
 from mccgr_cli.files.readers.text import Bounded
 from mccgr_cli.system import memory
 
@@ -488,13 +489,12 @@ def test_heaps_upon_heaps_are_looked_at_once(refused, tmp_path):
     assert "damaged HDF5 file (a heap at byte" in refused("info", path)
 
 
-def test_heaps_are_found_wherever_they_begin(tmp_path):
+def test_heaps_are_found_wherever_they_begin(monkeypatch):
     content = b"x" * 1000 + HEAP + b"y" * 500 + HEAP[:4] + b"z" * 100 + HEAP
     for size in (1, 3, 7, 64, 2000):
-        finder = HeapFinder()
-        for start in range(0, len(content), size):
-            finder.look_at(content[start : start + size])
-        assert finder.places == [1000, content.rindex(HEAP)]
+        monkeypatch.setattr(readers, "HASH_BYTES", size)
+        _, places = readers.look_through(io.BytesIO(content))
+        assert places == [1000, content.rindex(HEAP)]
 
 
 def test_names_with_zero_bytes_are_written(mccgr, tmp_path):

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import contextlib
+import fnmatch
 import io
 import json
 from collections.abc import Iterator, Mapping
@@ -16,12 +17,11 @@ import h5py
 import numpy as np
 from scipy import sparse
 
-from mccgr_cli.blocks.protocol import Array
 from mccgr_cli.catalog import HISTORY, RANK_HEADINGS, SCORES
 from mccgr_cli.errors import DataError
 from mccgr_cli.files.hdf5 import check_dtype, read_matrix, resolve, values_of
 from mccgr_cli.files.lazy_matrix import find_matrix
-from mccgr_cli.files.values import as_float
+from mccgr_cli.files.values import as_float, stored_values
 
 FORMAT = "mccgr"
 VERSION = 1
@@ -97,16 +97,13 @@ SCHEMA: Mapping[str, Mapping[str, Field]] = {
     "factors": {**FACTORS, **NAMES},
     "clusters": {
         "assignments": Field("n", "whole", required=True),
-        # the factors, if factors were clustered
-        **{name: replace(field, required=False) for name, field in FACTORS.items()},
+        **{name: replace(field, required=False) for name, field in FACTORS.items()},  # if factors were clustered
         **NAMES,
     },
     "results": RESULTS,
     "ranks": RANKS,
     "checkpoint": CHECKPOINT,
 }
-
-
 # If one of these is in a file, all must be.
 TOGETHER = (
     tuple(FACTORS),
@@ -138,9 +135,8 @@ class Contents:
         """The label of every sample by name."""
         if "labels" not in self:
             return None
-        if "label_names" not in self:
-            return [str(code) for code in self["labels"]]
-        return [self["label_names"][code] for code in self["labels"]]
+        names = self.datasets.get("label_names")
+        return [str(code) if names is None else names[code] for code in self["labels"]]
 
 
 # Reading
@@ -203,9 +199,7 @@ def _read_attributes(file: h5py.File) -> dict[str, Any]:
 def is_text(*parts: Any) -> bool:
     """Whether the texts among these can be written: h5py reads bytes that are not UTF-8 as lone surrogates."""
     try:
-        for part in parts:
-            if isinstance(part, str):
-                part.encode()
+        "".join(part for part in parts if isinstance(part, str)).encode()
     except UnicodeEncodeError:
         return False
     return True
@@ -221,29 +215,25 @@ def _read_field(node: h5py.Dataset | h5py.Group, name: str, spec: Field, where: 
     if spec.type == "matrix" and spec.within is None:
         return find_matrix(node, name, where)
     if spec.type == "matrix":
-        matrix = as_float(read_matrix(node, name, where))
-        _check_bounds(matrix.data if sparse.issparse(matrix) else matrix, spec.within or NON_NEGATIVE, name, where)
-        return matrix
-    if not isinstance(node, h5py.Dataset) or (spec.dims != "*" and node.ndim != len(spec.dims)):
+        found = read_matrix(node, name, where)
+    elif not isinstance(node, h5py.Dataset) or (spec.dims != "*" and node.ndim != len(spec.dims)):
         raise DataError(where, f"/{name} is not a dataset of {len(spec.dims)} dimensions", "make it again")
-    if spec.type == "text":
+    elif spec.type == "text":
         return read_text(node, name, where)
-    check_dtype(node, name, spec.type, where)
-    values = np.asarray(values_of(node, where))
-    if spec.type == "real":
-        values = as_float(values)
-    if spec.within is not None:
-        _check_bounds(values, spec.within, name, where)
-    return values
-
-
-def _check_bounds(values: Array, within: tuple[float, float], name: str, where: str) -> None:
-    least, largest = within
+    else:
+        check_dtype(node, name, spec.type, where)
+        found = np.asarray(values_of(node, where))
+    if spec.type != "whole":
+        found = as_float(found)
+    if spec.within is None:
+        return found
+    values, (least, largest) = stored_values(found), spec.within
     open_ended = largest == np.inf
     slack = 0.0 if open_ended else ROUNDING
     if values.size and not (float(values.min()) >= least - slack and float(values.max()) < largest + slack):  # or NaN
         what = "negative or non-finite values" if open_ended else f"values that are not from {least:g} to {largest:g}"
         raise DataError(where, f"{what} in /{name}", "make it again")
+    return found
 
 
 def _check_lengths(kind: str, datasets: Mapping[str, Any], where: str) -> None:
@@ -291,18 +281,12 @@ def encode(contents: Contents) -> bytes:
     """The bytes of a file. It is made in memory: HDF5 cannot write to a pipe, nor fail cleanly on a full disk."""
     buffer = io.BytesIO()
     with h5py.File(buffer, "w") as file:
-        file.attrs["format"] = FORMAT
-        file.attrs["version"] = VERSION
-        file.attrs["kind"] = contents.kind
+        file.attrs.update({"format": FORMAT, "version": VERSION, "kind": contents.kind})
         file.attrs["provenance"] = json.dumps(contents.provenance, sort_keys=True)
-        for name, value in contents.attributes.items():
-            file.attrs[name] = value
-        for field_name, spec in SCHEMA[contents.kind].items():
-            group = field_name.removesuffix("*")
-            open_names = [name for name in contents.datasets if name.startswith(group)] if spec.dims == "*" else []
-            for name in open_names or [field_name]:
-                if name in contents:
-                    _write_field(file, name, spec, contents[name])
+        file.attrs.update(contents.attributes)
+        for pattern, spec in SCHEMA[contents.kind].items():
+            for name in fnmatch.filter(contents.datasets, pattern):
+                _write_field(file, name, spec, contents[name])
     return buffer.getvalue()
 
 

@@ -59,8 +59,7 @@ def resolve(group: h5py.Group, path: str, where: str, hops: int = MOST_HOPS) -> 
 
 
 def check_dtype(node: h5py.Dataset, name: str, expected: str, where: str) -> None:
-    kinds = "iu" if expected == "whole" else "fiub"
-    if node.dtype.kind not in kinds:
+    if node.dtype.kind not in ("iu" if expected == "whole" else "fiub"):
         raise DataError(where, f"/{name} holds {node.dtype} where {expected} numbers belong", "convert it")
 
 
@@ -83,7 +82,7 @@ def values_of(dataset: h5py.Dataset, where: str) -> Any:
     text = h5py.check_string_dtype(dataset.dtype) is not None
     each = dataset.dtype.itemsize + (TEXT_BYTES if text else 0)
     check_chunks(dataset, where)
-    amount = max(each * math.prod(dataset.shape), chunk_bytes(dataset))
+    amount = max(each * math.prod(dataset.shape), dataset.dtype.itemsize * math.prod(dataset.chunks or ()))
     require_memory(amount, where, str(dataset.name), dataset.id.get_storage_size())
     return dataset.asstr(errors="replace")[()] if text else dataset[()]
 
@@ -96,10 +95,6 @@ def check_chunks(dataset: h5py.Dataset, where: str) -> None:
     dataset.id.chunk_iter(lambda chunk: sizes.append(chunk.size))
     if min(sizes, default=CHECKSUM_BYTES) < CHECKSUM_BYTES:
         raise DataError(where, f"{dataset.name} is damaged or truncated", "make, copy or download it again")
-
-
-def chunk_bytes(dataset: h5py.Dataset) -> int:
-    return int(dataset.dtype.itemsize * math.prod(dataset.chunks or ()))
 
 
 # Matrices
@@ -136,11 +131,8 @@ def sparse_parts(group: h5py.Group, name: str, where: str) -> dict[str, h5py.Dat
     for part in ("data", "indices", "indptr"):
         dataset = resolve(group, part, where)
         if not isinstance(dataset, h5py.Dataset) or dataset.ndim != 1:
-            raise DataError(
-                where,
-                f"/{name} is a group but not a sparse matrix (no {part})",
-                "name a dataset with FILE::/dataset",
-            )
+            what = f"/{name} is a group but not a sparse matrix (no {part})"
+            raise DataError(where, what, "name a dataset with FILE::/dataset")
         check_dtype(dataset, f"{name}/{part}", "real" if part == "data" else "whole", where)
         parts[part] = dataset
     return parts

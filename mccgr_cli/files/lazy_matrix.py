@@ -35,10 +35,7 @@ from mccgr_cli.system.memory import format_bytes, require_memory
 
 LOAD_BYTES = 64 << 20  # read at a time
 MOST_PACKED = 256 << 20  # bytes that are unpacked together; beyond that a few rows take as much memory as all
-MOST_UNPACKED, FREE_BYTES = (
-    1_000_000,
-    1000,
-)  # a matrix is at most this many times what its file holds and this
+MOST_UNPACKED, FREE_BYTES = 1_000_000, 1000  # a matrix is at most this many times what its file holds and this
 CHUNK_SLOTS = 10_007  # where HDF5 looks up unpacked chunks: many more than chunks, so that few share one
 
 ReadRows: TypeAlias = Callable[[slice, Array | None], Matrix]
@@ -132,11 +129,15 @@ class StoredMatrix:
         if not self.checked:
             require_memory(self.size.bytes, self.where, f"/{self.name}", self.held)
         some = chunks(self.size.samples, max(1, LOAD_BYTES * self.size.samples // max(1, self.size.bytes)))
+        lows, highs = zip(*(SAFE[dtype.itemsize] for dtype in (float_type(self.stored), self.dtype)), strict=True)
         largest = [0.0]
 
         def prepared(raw: Matrix) -> Matrix:
             if not self.checked:
-                largest.append(self._largest_of(raw))
+                least, most = extremes(raw)
+                if not (least >= 0 and most <= min(highs)):  # also true of NaN
+                    self.stream()  # names the fault and where it is
+                largest.append(most)
             return self.prepared(raw)
 
         with self.reading() as read:
@@ -147,19 +148,9 @@ class StoredMatrix:
                 X = np.empty(self.shape, self.dtype)
                 for rows in some:
                     X[rows] = prepared(read(rows, X[rows] if self.stored == self.dtype else None))
-        if not self.checked and max(largest) < self._safe_range()[0]:
+        if not self.checked and max(largest) < max(lows):
             self.stream()  # names the fault
         return X
-
-    def _largest_of(self, raw: Matrix) -> float:
-        least, largest = extremes(raw)
-        if not (least >= 0 and largest <= self._safe_range()[1]):  # also true of NaN
-            self.stream()  # names the fault and where it is
-        return largest
-
-    def _safe_range(self) -> tuple[float, float]:
-        ranges = [SAFE[dtype.itemsize] for dtype in (float_type(self.stored), self.dtype)]
-        return max(low for low, _ in ranges), min(high for _, high in ranges)
 
     @contextmanager
     def reading(self) -> Iterator[ReadRows]:

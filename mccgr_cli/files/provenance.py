@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
@@ -32,13 +33,15 @@ def record(
 
     ``words`` is the command line, if it is not the one that started the process.
     """
+    versions = {"mccgr": __version__, "python": sys.version.split()[0]}
+    for package in PACKAGES:
+        with suppress(PackageNotFoundError):  # vendored by a distribution under another name
+            versions[package] = version(package)
     return {
-        "command": command,
+        **lineage(command, parameters, inputs),
         "command_line": shlex.join(words or [Path(sys.argv[0]).name, *sys.argv[1:]]),
-        "parameters": dict(parameters),
-        "versions": {"mccgr": __version__, "python": sys.version.split()[0], **installed_versions()},
+        "versions": versions,
         "time": datetime.now(UTC).isoformat(timespec="seconds"),
-        "inputs": [vars(one) for one in inputs],
     }
 
 
@@ -50,13 +53,3 @@ def lineage(command: str, parameters: Mapping[str, Any], inputs: Sequence[Input]
         "versions": {"mccgr": __version__},
         "inputs": [vars(one) for one in inputs],
     }
-
-
-def installed_versions() -> dict[str, str]:
-    found = {}
-    for package in PACKAGES:
-        try:
-            found[package] = version(package)
-        except PackageNotFoundError:  # vendored by a distribution under another name
-            continue
-    return found

@@ -73,28 +73,25 @@ VALUE_FAULTS: tuple[tuple[Callable[[Array], Array], str, str, str], ...] = (
 def value_fault(source: MemoryBlocks | FileBlocks, where: str) -> DataError:
     """An error with the number of faults of the worst kind, and the place of the first."""
     for is_fault, one, several, remedy in VALUE_FAULTS:
-        found = [(rows.start, *faults) for rows, faults in source.map(block_faults, shared=(is_fault,))]
-        count = sum(number for _, number, _ in found)
-        if count:
-            start, (row, rest) = next((start, place) for start, number, place in found if number)
-            return DataError(
-                where, f"{count} {one if count == 1 else several}, first at row {start + row}{rest}", remedy
-            )
+        found = [(rows.start, *faults) for rows, faults in source.map(block_faults, shared=(is_fault,)) if faults[0]]
+        if found:
+            count = sum(number for _, number, _, _ in found)
+            start, _, row, rest = found[0]
+            what = f"{count} {one if count == 1 else several}, first at row {start + row}{rest}"
+            return DataError(where, what, remedy)
     raise AssertionError("a fault that vanished")
 
 
-def block_faults(X_b: Matrix, is_fault: Callable[[Array], Array]) -> tuple[int, tuple[int, str]]:
+def block_faults(X_b: Matrix, is_fault: Callable[[Array], Array]) -> tuple[int, int, str]:
     """The number of faults in a block, and the row, column and value of the first."""
     faults = is_fault(stored_values(X_b))
-    return int(faults.sum()), first_place(X_b, faults) if faults.any() else (0, "")
-
-
-def first_place(block: Matrix, faults: Array) -> tuple[int, str]:
+    if not faults.any():
+        return 0, 0, ""
     position = int(faults.argmax())
-    if sparse.issparse(block):
-        row = int(np.searchsorted(block.indptr, position, side="right")) - 1
-        column, value = int(block.indices[position]), block.data[position]
+    if sparse.issparse(X_b):
+        row = int(np.searchsorted(X_b.indptr, position, side="right")) - 1
+        column, value = int(X_b.indices[position]), X_b.data[position]
     else:
-        row, column = divmod(position, block.shape[1])
-        value = block[row, column]
-    return row, f", column {column}" + (f" ({value:g})" if np.isfinite(value) else "")
+        row, column = divmod(position, X_b.shape[1])
+        value = X_b[row, column]
+    return int(faults.sum()), row, f", column {column}" + (f" ({value:g})" if np.isfinite(value) else "")

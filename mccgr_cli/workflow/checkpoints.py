@@ -54,7 +54,8 @@ class Checkpoint:
 
 def checkpoint_contents(checkpoint: Checkpoint) -> Contents:
     progress, run = checkpoint.progress, checkpoint.run
-    datasets: dict[str, Any] = {stored_name(name): value for name, value in progress.update.items()}
+    update = progress.update.items()
+    datasets: dict[str, Any] = {name if name in ("W", "H") else STATE + name: value for name, value in update}
     datasets |= history_datasets("history", progress.history)
     if checkpoint.A is not None:
         datasets["A"] = checkpoint.A
@@ -68,22 +69,11 @@ def checkpoint_contents(checkpoint: Checkpoint) -> Contents:
         attributes["alpha"] = progress.alpha
     if progress.best is not None:
         best = progress.best.factors
-        datasets |= {
-            "best/W": best.W,
-            "best/H": best.H,
-            "best/rho": best.rho,
-            **history_datasets("best/history", best.history),
-        }
-        attributes |= {
-            "best_objective": progress.best.objective,
-            "best_converged": best.converged,
-            "best_alpha": best.alpha,
-        }
+        datasets |= {"best/W": best.W, "best/H": best.H, "best/rho": best.rho}
+        datasets |= history_datasets("best/history", best.history)
+        attributes |= {"best_objective": progress.best.objective, "best_converged": best.converged}
+        attributes["best_alpha"] = best.alpha
     return Contents("checkpoint", datasets, attributes)
-
-
-def stored_name(name: str) -> str:
-    return name if name in ("W", "H") else STATE + name
 
 
 def history_datasets(folder: str, history: Mapping[str, Any]) -> dict[str, Any]:
@@ -134,8 +124,8 @@ def read_best(contents: Contents, about: Mapping[str, Any], dtype: np.dtype[Any]
         return None
     history = {name: contents[f"best/history/{name}"] for name in HISTORY}
     W, H = (np.asarray(contents[f"best/{name}"], dtype=dtype) for name in ("W", "H"))
-    rho = contents["best/rho"]
-    factors = Factors(W, H, rho, history, bool(about["best_converged"]), float(about["best_alpha"]))
+    converged, alpha = bool(about["best_converged"]), float(about["best_alpha"])
+    factors = Factors(W, H, contents["best/rho"], history, converged, alpha)
     return Best(float(about["best_objective"]), factors)
 
 

@@ -113,17 +113,15 @@ class Room:
     def check_whole(self, size: Size, where: str) -> None:
         """An error if X must be in memory and the rest does not fit beside it, unless the user gave the limit."""
         if not self.set_by_user and self.is_exceeded_by(size):
-            what = (
-                f"takes {format_bytes(size.bytes)} and the rest {format_bytes(self.needed(size))}, which does not fit"
-            )
+            X, rest = format_bytes(size.bytes), format_bytes(self.needed(size))
+            what = f"{where} takes {X} and the rest {rest}, which does not fit"
             rows = "store it as HDF5 by rows, which can stay in its file"
-            raise MccgrError(self.have, f"{where} {what}", f"{rows}; or {self.remedy(size)}")
+            raise MccgrError(self.have, what, f"{rows}; or {self.remedy(size)}")
 
     @property
     def have(self) -> str:
-        return (
-            f"--memory {format_bytes(self.limit)}" if self.set_by_user else f"{format_bytes(self.limit)} of free memory"
-        )
+        limit = format_bytes(self.limit)
+        return f"--memory {limit}" if self.set_by_user else f"{limit} of free memory"
 
     def remedy(self, size: Size) -> str:
         """What the user can do to make it fit."""

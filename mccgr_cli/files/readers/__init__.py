@@ -7,20 +7,21 @@ into types that mccgr computes with.
 from __future__ import annotations
 
 import hashlib
+import re
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO
 
 from mccgr_cli.errors import DataError
 from mccgr_cli.files.container import Contents
 from mccgr_cli.files.readers import arrays, hdf5, matlab, text
-from mccgr_cli.files.readers.arrays import Found
+from mccgr_cli.files.readers.arrays import Found, read_listed, read_listed_labels
 from mccgr_cli.files.readers.checks import code_labels, finish_matrix
-from mccgr_cli.files.readers.heaps import HeapFinder, check_heaps
 
 HASH_BYTES = 1 << 20
 
@@ -32,26 +33,13 @@ class Loaded:
     sha256: str  # of the file's bytes
 
 
-@dataclass(frozen=True)
-class Format:
-    """The functions that read the matrix and the labels of a file that is not HDF5."""
-
-    matrix: Callable[[Path, str | None, str | None, str], Found]
-    labels: Callable[[Path, str | None, str], Any]
-
-
-TABLE = Format(text.read_table, text.read_table_labels)
-MATRIX_MARKET = Format(text.read_mtx, text.refuse_mtx_labels)
-FORMATS = {
-    ".mat": Format(matlab.read_mat, matlab.read_mat_labels),
-    ".npy": Format(arrays.read_npy, arrays.read_npy_labels),
-    ".npz": Format(arrays.read_npz, arrays.read_npz_labels),
-    ".mtx": MATRIX_MARKET,
-    ".mtx.gz": MATRIX_MARKET,
-    ".csv": TABLE,
-    ".tsv": TABLE,
-    ".csv.gz": TABLE,
-    ".tsv.gz": TABLE,
+# The functions that read the matrix and the labels of a file that is not HDF5.
+FORMATS: dict[str, tuple[Callable[..., Found], Callable[[Path, str | None, str], Any]]] = {
+    ".mat": (partial(read_listed, matlab.mat_variables), partial(read_listed_labels, matlab.mat_variables)),
+    ".npy": (arrays.read_npy, arrays.read_npy_labels),
+    ".npz": (partial(read_listed, arrays.npz_variables), partial(read_listed_labels, arrays.npz_variables)),
+    **dict.fromkeys((".mtx", ".mtx.gz"), (text.read_mtx, text.refuse_mtx_labels)),
+    **dict.fromkeys((".csv", ".tsv", ".csv.gz", ".tsv.gz"), (text.read_table, text.read_table_labels)),
 }
 HDF5_SUFFIXES = (".h5", ".hdf5", ".h5ad")
 
@@ -68,11 +56,7 @@ KINDS = {
 
 
 def load(
-    source: str,
-    *,
-    kinds: Sequence[str] = ("matrix",),
-    transpose: bool = False,
-    label_key: str | None = None,
+    source: str, *, kinds: Sequence[str] = ("matrix",), transpose: bool = False, label_key: str | None = None
 ) -> Loaded:
     """Read ``PATH``, ``PATH::INNER`` or ``-`` (standard input), and check it.
 
@@ -82,13 +66,15 @@ def load(
     """
     with opened(source) as file:
         contents = read_contents(file, label_key)
+    held = f"holds {KINDS[contents.kind][0]}"
     if contents.kind not in kinds:
-        raise wrong_kind(contents.kind, kinds, file.name)
+        wanted, origins = zip(*(KINDS[kind] for kind in kinds), strict=True)
+        what = f"{held} where {' or '.join(wanted)} should be"
+        raise DataError(file.name, what, f"such a file comes from {' or '.join(origins)}")
     if contents.kind == "matrix":
         contents = replace(contents, datasets=finish_matrix(contents.datasets, transpose, file.name))
     elif transpose:
-        what = f"holds {KINDS[contents.kind][0]}, not a matrix"
-        raise DataError(file.name, what, "leave out --transpose")
+        raise DataError(file.name, f"{held}, not a matrix", "leave out --transpose")
     return Loaded(contents, file.name, file.sha256)
 
 
@@ -98,31 +84,23 @@ def load_labels(source: str) -> list[str]:
         if file.is_hdf5:
             stored = hdf5.read_hdf5_labels(file.handle, file.inner, file.name, file.suffix == ".mat")
         else:
-            path = foreign_path(file)
-            read = FORMATS[file.suffix].labels if file.suffix in FORMATS else text.read_label_lines
-            stored = read(path, file.inner, file.name)
+            _, read = FORMATS.get(file.suffix, (None, text.read_label_lines))
+            stored = read(foreign_path(file), file.inner, file.name)
     codes, names = code_labels(stored, file.name)
     return [names[code] for code in codes]
 
 
 def read_contents(file: Source, label_key: str | None) -> Contents:
     if file.is_hdf5:
-        matlab = file.suffix == ".mat"
-        found = hdf5.read_hdf5(file.handle, file.inner, label_key, file.name, matlab)
+        found = hdf5.read_hdf5(file.handle, file.inner, label_key, file.name, file.suffix == ".mat")
         return found if isinstance(found, Contents) else Contents("matrix", found)
     path = foreign_path(file)
     if file.suffix not in FORMATS:
         what = f"unknown format {file.suffix}" if file.suffix else "a name without a suffix, and not HDF5"
         of_images = "; images are for 'mccgr extract' and 'mccgr run', by their folder"
         raise DataError(file.name, what, f"mccgr reads {', '.join((*HDF5_SUFFIXES, *FORMATS))}{of_images}")
-    found = FORMATS[file.suffix].matrix(path, file.inner, label_key, file.name)
-    return Contents("matrix", found)
-
-
-def wrong_kind(kind: str, kinds: Sequence[str], where: str) -> DataError:
-    wanted, origins = zip(*(KINDS[kind] for kind in kinds), strict=True)
-    what = f"holds {KINDS[kind][0]} where {' or '.join(wanted)} should be"
-    return DataError(where, what, f"such a file comes from {' or '.join(origins)}")
+    read, _ = FORMATS[file.suffix]
+    return Contents("matrix", read(path, file.inner, label_key, file.name))
 
 
 # From what the user typed to a file
@@ -166,7 +144,7 @@ def opened(typed: str) -> Iterator[Source]:
                 raise DataError(name, "empty" if handle is file else "empty file", remedy)
             has_signature = hdf5.is_hdf5(file)
             if has_signature:
-                check_heaps(file, heaps, name)
+                hdf5.check_heaps(file, heaps, name)
         first_look.close()
         yield Source(name, handle, inner, suffix_of(path), digest, has_signature)
 
@@ -201,13 +179,18 @@ def input_errors(name: str) -> Iterator[None]:
 
 def look_through(stream: BinaryIO, copy: BinaryIO | None = None) -> tuple[str, list[int]]:
     """The SHA-256 of a stream, and where HDF5 may have heaps in it. A pipe is copied, as it cannot be read twice."""
-    digest, heaps = hashlib.sha256(), HeapFinder()
+    digest, heaps = hashlib.sha256(), []
+    before, tail = 0, b""  # bytes before the tail, which may hold the beginning of a mark
     while chunk := stream.read(HASH_BYTES):
         digest.update(chunk)
-        heaps.look_at(chunk)
         if copy is not None:
             copy.write(chunk)
-    return digest.hexdigest(), heaps.places
+        window = tail + chunk
+        if hdf5.HEAP in window:
+            heaps += [before + mark.start() for mark in re.finditer(hdf5.HEAP, window)]
+        tail = window[1 - len(hdf5.HEAP) :]
+        before += len(window) - len(tail)
+    return digest.hexdigest(), heaps
 
 
 def suffix_of(path: Path) -> str:

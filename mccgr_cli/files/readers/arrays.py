@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import IO, Any, Protocol, TypeAlias
+from typing import IO, TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 from scipy import sparse
@@ -23,6 +23,9 @@ from mccgr_cli.blocks.protocol import Array
 from mccgr_cli.errors import DataError, MccgrError
 from mccgr_cli.files.hdf5 import compressed_matrix
 from mccgr_cli.system.memory import require_memory
+
+if TYPE_CHECKING:
+    from mccgr_cli.files.readers.hdf5 import HDF5Variables
 
 # "X", and where the file has them "labels" (not yet coded), "sample_names" and "feature_names"
 Found: TypeAlias = dict[str, Any]
@@ -34,23 +37,8 @@ SHOWN_NAMES = 10
 SPARSE_PARTS = frozenset(("format", "shape", "data", "indices", "indptr", "row", "col", "_is_array"))
 
 
-class Variables(Protocol):
-    """The named arrays of a file. Each is read when it is asked for."""
-
-    @property
-    def where(self) -> str: ...
-
-    def names(self) -> list[str]: ...
-
-    def shape(self, name: str) -> tuple[int, ...] | None:
-        """The shape of a numeric array or sparse matrix; None for anything else."""
-        ...
-
-    def matrix(self, name: str) -> Any: ...
-
-    def labels(self, name: str) -> Any:
-        """Numbers or text, one per sample, in any shape."""
-        ...
+# The named arrays of a file. Each is read when it is asked for.
+Variables: TypeAlias = "ListedVariables | HDF5Variables"
 
 
 def read_variables(variables: Variables, inner: str | None, label_key: str | None) -> Found:
@@ -78,7 +66,8 @@ def choose_matrix(variables: Variables) -> str:
     for wanted in MATRIX_NAMES:
         if name := same_name(wanted, variables.names()):
             return name
-    shapes = {name: variables.shape(name) for name in variables.names() if not is_label_name(name)}
+    label_names = {name.lower() for name in LABEL_NAMES}
+    shapes = {name: variables.shape(name) for name in variables.names() if name.lower() not in label_names}
     matrices = {name: shape for name, shape in shapes.items() if shape is not None and len(shape) == 2}
     # MATLAB stores vectors as matrices of one row or column: they count only if there is nothing else.
     choice = [name for name, shape in matrices.items() if min(shape) > 1] or list(matrices)
@@ -107,10 +96,6 @@ def same_name(wanted: str, names: list[str]) -> str | None:
     return next((name for name in names if name.lower() == wanted.lower()), None)
 
 
-def is_label_name(name: str) -> bool:
-    return name.lower() in {wanted.lower() for wanted in LABEL_NAMES}
-
-
 def shown(names: list[str]) -> str:
     rest = ", ..." if len(names) > SHOWN_NAMES else ""
     return (", ".join(names[:SHOWN_NAMES]) or "nothing") + rest
@@ -133,6 +118,7 @@ class ListedVariables:
         return list(self.shapes)
 
     def shape(self, name: str) -> tuple[int, ...] | None:
+        """The shape of a numeric array or sparse matrix; None for anything else."""
         return self.shapes[name]
 
     def matrix(self, name: str) -> Any:
@@ -140,17 +126,25 @@ class ListedVariables:
             raise missing(self, name)
         with parsing(self.format_name, self.where):
             value = self.read(name)
-            return checked_sparse(value, self.where) if sparse.issparse(value) else value
+            if not sparse.issparse(value):
+                return value
+            if value.format not in ("csr", "csc"):
+                return sparse.csr_array(value)  # scipy checks the coordinates of a COO matrix
+            parts = {part: getattr(value, part) for part in ("data", "indices", "indptr")}
+            return compressed_matrix(parts, value.shape, value.format == "csc", self.where)
 
-    labels = matrix
+    labels = matrix  # numbers or text, one per sample, in any shape
 
 
-def checked_sparse(matrix: Any, where: str) -> sparse.csr_array[Any]:
-    """CSR from a sparse matrix whose indices nobody has checked."""
-    if matrix.format not in ("csr", "csc"):
-        return sparse.csr_array(matrix)  # scipy checks the coordinates of a COO matrix
-    parts = {"data": matrix.data, "indices": matrix.indices, "indptr": matrix.indptr}
-    return compressed_matrix(parts, matrix.shape, matrix.format == "csc", where)
+ListVariables: TypeAlias = Callable[[Path, str], ListedVariables]
+
+
+def read_listed(listed: ListVariables, path: Path, inner: str | None, label_key: str | None, where: str) -> Found:
+    return read_variables(listed(path, where), inner, label_key)
+
+
+def read_listed_labels(listed: ListVariables, path: Path, inner: str | None, where: str) -> Any:
+    return read_label_variable(listed(path, where), inner)
 
 
 @contextmanager
@@ -163,10 +157,8 @@ def parsing(format_name: str, where: str) -> Iterator[None]:
     except (MccgrError, MemoryError):
         raise
     except Exception as fault:
-        detail = " ".join(str(fault).split()) or type(fault).__name__
-        raise DataError(
-            where, f"not a readable {format_name} file ({detail})", "it may be damaged or cut short"
-        ) from fault
+        what = f"not a readable {format_name} file ({' '.join(str(fault).split()) or type(fault).__name__})"
+        raise DataError(where, what, "it may be damaged or cut short") from fault
 
 
 # .npy and .npz. Nothing is ever unpickled.
@@ -174,17 +166,12 @@ def parsing(format_name: str, where: str) -> Iterator[None]:
 
 def read_npy(path: Path, inner: str | None, label_key: str | None, where: str) -> Found:
     refuse_names(inner, label_key, ".npy", where)
-    return {"X": load_npy(path, where)}
+    with parsing(".npy", where), path.open("rb") as file:
+        return {"X": read_array(file, path.stat().st_size, where)}
 
 
 def read_npy_labels(path: Path, inner: str | None, where: str) -> Any:
-    refuse_names(inner, None, ".npy", where)
-    return load_npy(path, where)
-
-
-def load_npy(path: Path, where: str) -> Array:
-    with parsing(".npy", where), path.open("rb") as file:
-        return read_array(file, path.stat().st_size, where)
+    return read_npy(path, inner, None, where)["X"]
 
 
 def read_array(file: IO[bytes], length: int, where: str) -> Array:
@@ -214,30 +201,19 @@ def array_header(file: IO[bytes]) -> tuple[tuple[int, ...], np.dtype[Any]] | Non
     return shape, dtype
 
 
-def read_npz(path: Path, inner: str | None, label_key: str | None, where: str) -> Found:
-    return read_variables(npz_variables(path, where), inner, label_key)
-
-
-def read_npz_labels(path: Path, inner: str | None, where: str) -> Any:
-    return read_label_variable(npz_variables(path, where), inner)
-
-
 def npz_variables(path: Path, where: str) -> ListedVariables:
     """The arrays of an archive. The parts of a sparse matrix that scipy saved count as one array, X."""
     with parsing(".npz", where), zipfile.ZipFile(path) as archive:
-        members = [name.removesuffix(".npy") for name in archive.namelist() if name.endswith(".npy")]
-        shapes = {name: npz_member_shape(archive, name) for name in members}
+        shapes: dict[str, tuple[int, ...] | None] = {}
+        for member in (name for name in archive.namelist() if name.endswith(".npy")):
+            with archive.open(member) as file:
+                about = array_header(file)
+            shapes[member.removesuffix(".npy")] = about[0] if about and about[1].kind in "fiub" else None
+    read: Callable[[str], Any] = partial(read_npz_member, path, where)
     if {"format", "shape", "data"} <= shapes.keys():
-        read_part = partial(read_npz_member, path, where)
         shapes = {name: shape for name, shape in shapes.items() if name not in SPARSE_PARTS} | {"X": (0, 0)}
-        return ListedVariables(where, ".npz", shapes, partial(read_npz_sparse, read_part, where))
-    return ListedVariables(where, ".npz", shapes, partial(read_npz_member, path, where))
-
-
-def npz_member_shape(archive: zipfile.ZipFile, name: str) -> tuple[int, ...] | None:
-    with archive.open(f"{name}.npy") as file:
-        about = array_header(file)
-    return about[0] if about is not None and about[1].kind in "fiub" else None
+        read = partial(read_npz_sparse, read, where)
+    return ListedVariables(where, ".npz", shapes, read)
 
 
 def read_npz_member(path: Path, where: str, name: str) -> Array:

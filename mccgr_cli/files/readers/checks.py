@@ -23,23 +23,18 @@ from mccgr_cli.system.memory import available_memory
 def finish_matrix(found: Found, transpose: bool, where: str) -> Found:
     """X as a LazyMatrix, and labels and names if their number is right."""
     X: LazyMatrix = finish_x(found["X"], transpose, where)
-    names = [found.get("sample_names"), found.get("feature_names")]
-    if transpose:
-        names.reverse()
     finished: Found = {"X": X}
     if "labels" in found:
-        finished["labels"], finished["label_names"] = (
-            (found["labels"].astype(np.int64), found["label_names"])
-            if "label_names" in found
-            else code_labels(found["labels"], where)
-        )
+        labels, names = found["labels"], found.get("label_names")
+        coded = code_labels(labels, where) if names is None else (labels.astype(np.int64), names)
+        finished["labels"], finished["label_names"] = coded
         count, n = len(finished["labels"]), X.shape[0]
         if count != n:
             hint = f"{'leave out' if transpose else 'give'} --transpose if the labels are right"
             remedy = hint if count == X.shape[1] else "every sample needs one"
             raise DataError(where, f"labels: {count} for {n} samples", remedy)
-    for name, values in zip(("sample_names", "feature_names"), names, strict=True):
-        if values is not None:
+    for name, other in (("sample_names", "feature_names"), ("feature_names", "sample_names")):
+        if (values := found.get(other if transpose else name)) is not None:
             finished[name] = values
     if not transpose:
         finished.update((name, found[name]) for name in EXTRACTED if name in found)
@@ -90,7 +85,10 @@ def code_labels(stored: Any, where: str) -> tuple[Array, list[str]]:
         raise DataError(where, f"labels: an array of shape {labels.shape}", "a sample has one label")
     labels = labels.ravel()
     if labels.dtype.kind == "O":  # MATLAB's cells
-        labels = np.asarray([str(cell_value(cell, where)) for cell in labels])
+        cells = [cell for cell in labels if isinstance(cell, np.ndarray)]
+        if any(cell.size != 1 or cell.dtype.kind not in "fiubU" for cell in cells):
+            raise DataError(where, "labels: cells that hold no text", "labels are whole numbers or text")
+        labels = np.asarray([str(cell.item() if isinstance(cell, np.ndarray) else cell) for cell in labels])
     if labels.dtype.kind == "S":
         labels = np.asarray([label.decode(errors="replace") for label in labels.tolist()])
     if labels.dtype.kind == "U":
@@ -110,11 +108,3 @@ def code_labels(stored: Any, where: str) -> tuple[Array, list[str]]:
     distinct, codes = np.unique(labels, return_inverse=True)
     as_name: Callable[[Any], str] = (lambda value: str(int(value))) if labels.dtype.kind == "f" else str
     return codes.astype(np.int64), [as_name(value) for value in distinct.tolist()]
-
-
-def cell_value(cell: Any, where: str) -> Any:
-    if isinstance(cell, np.ndarray):
-        if cell.size != 1 or cell.dtype.kind not in "fiubU":
-            raise DataError(where, "labels: cells that hold no text", "labels are whole numbers or text")
-        return cell.item()
-    return cell

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import mmap
+import struct
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -17,18 +20,39 @@ from mccgr_cli.files.lazy_matrix import find_matrix
 from mccgr_cli.files.readers.arrays import Found, missing, read_label_variable, read_variables, shown
 
 SIGNATURE = b"\x89HDF\r\n\x1a\n"
+HEAP = b"GCOL\x01\0\0\0"  # every heap of texts begins with this
+HEAP_HEADER = 16
+ENTRY = struct.Struct("<HHIQ")  # of a heap: index, references, padding, length
 
 
 def is_hdf5(file: BinaryIO) -> bool:
     """Whether the signature of HDF5 is at byte 0 or, after a block of the user, at 512, 1024, 2048, ..."""
-    size = file.seek(0, 2)
-    offset = 0
+    size, offset = file.seek(0, 2), 0
     while offset < size:
         file.seek(offset)
         if file.read(len(SIGNATURE)) == SIGNATURE:
             return True
         offset = 2 * offset or 512
     return False
+
+
+def check_heaps(file: BinaryIO, places: Sequence[int], where: str) -> None:
+    """An error if a heap of texts has an entry of length 0: HDF5 may loop for ever. It finds other faults itself."""
+    if not places:
+        return
+    with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
+        left = len(content) // ENTRY.size  # the most entries that all heaps together can have
+        for heap in places:
+            length = int.from_bytes(content[heap + len(HEAP) : heap + HEAP_HEADER], "little")
+            place, end = heap + HEAP_HEADER, min(heap + length, len(content))
+            while place + ENTRY.size <= end:
+                index, _, _, length = ENTRY.unpack_from(content, place)
+                step = (ENTRY.size + (length + 7) // 8 * 8) % 2**64 if index else length  # as HDF5 computes it
+                left -= 1
+                if step == 0 or left < 0:
+                    what = f"damaged HDF5 file (a heap at byte {heap})"
+                    raise DataError(where, what, "make, copy or download it again")
+                place += step
 
 
 def read_hdf5(
@@ -84,7 +108,7 @@ class HDF5Variables:
         if "MATLAB_empty" in node.attrs:  # then the values are the lengths
             return np.empty((0, 0))
         check_filters(node, name, self.where)
-        if isinstance(node, h5py.Dataset) and self.by_column(node):
+        if isinstance(node, h5py.Dataset) and (self.matlab or "MATLAB_class" in node.attrs):
             return read_matrix(node, name, self.where).T
         return find_matrix(node, name, self.where)
 
@@ -104,9 +128,6 @@ class HDF5Variables:
         if node is None:
             raise missing(self, name)
         return node
-
-    def by_column(self, node: h5py.Dataset) -> bool:
-        return self.matlab or "MATLAB_class" in node.attrs
 
     def cell_text(self, reference: h5py.Reference, name: str) -> str:
         """One text of a MATLAB cell array, which is an array of references."""
@@ -160,20 +181,15 @@ def read_h5ad(variables: HDF5Variables, inner: str, label_key: str | None) -> Fo
     found: Found = {"X": variables.matrix(inner)}
     genes = "raw/var" if inner.strip("/").startswith("raw/") else "var"
     for axis, (name, frame) in enumerate((("sample_names", "obs"), ("feature_names", genes))):
-        names = read_index(file, frame, where)
-        if names is not None and len(names) == found["X"].shape[axis]:  # an embedding has columns of its own
-            found[name] = names
+        group = resolve(file, frame, where)
+        index = group.attrs.get("_index") if isinstance(group, h5py.Group) else None
+        if isinstance(index, str) and resolve(group, index, where) is not None:
+            names = [str(one) for one in read_column(file, frame, index, where)]
+            if len(names) == found["X"].shape[axis]:  # an embedding has columns of its own
+                found[name] = names
     if label_key is not None:
         found["labels"] = read_column(file, "obs", label_key, where)
     return found
-
-
-def read_index(file: h5py.File, frame: str, where: str) -> list[str] | None:
-    group = resolve(file, frame, where)
-    key = group.attrs.get("_index") if isinstance(group, h5py.Group) else None
-    if not isinstance(key, str) or resolve(group, key, where) is None:
-        return None
-    return [str(name) for name in read_column(file, frame, key, where)]
 
 
 def read_column(file: h5py.File, frame: str, column: str, where: str) -> Any:

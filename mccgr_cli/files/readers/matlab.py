@@ -20,7 +20,7 @@ import numpy as np
 from mccgr_cli.blocks.protocol import Array
 from mccgr_cli.errors import DataError
 from mccgr_cli.files.hdf5 import compressed_matrix
-from mccgr_cli.files.readers.arrays import Found, ListedVariables, parsing, read_label_variable, read_variables
+from mccgr_cli.files.readers.arrays import ListedVariables, parsing
 from mccgr_cli.system.memory import require_memory
 
 Bytes: TypeAlias = "memoryview[int]"
@@ -40,7 +40,7 @@ HEADER = 128  # bytes; the last two give the byte order
 ORDERS = {b"IM": "<", b"MI": ">"}
 # Types of parts: numbers, text, and parts that hold other parts.
 NUMBERS = {1: "i1", 2: "u1", 3: "i2", 4: "u2", 5: "i4", 6: "u4", 7: "f4", 9: "f8", 12: "i8", 13: "u8"}
-LETTERS = {1: "latin-1", 2: "latin-1", 4: "utf-16", 16: "utf-8", 17: "utf-16", 18: "utf-32"}
+LETTERS = {1: "latin-1", 2: "latin-1", 4: "utf-16-{}", 16: "utf-8", 17: "utf-16-{}", 18: "utf-32-{}"}
 MATRIX, COMPRESSED = 14, 15
 # Classes of variables.
 CELL, CHARACTERS, SPARSE = 1, 4, 5
@@ -51,14 +51,6 @@ LISTED = 4096  # bytes of a compressed variable that are unpacked to learn its n
 PIECE = 1 << 20  # bytes unpacked at a time
 
 
-def read_mat(path: Path, inner: str | None, label_key: str | None, where: str) -> Found:
-    return read_variables(mat_variables(path, where), inner, label_key)
-
-
-def read_mat_labels(path: Path, inner: str | None, where: str) -> Any:
-    return read_label_variable(mat_variables(path, where), inner)
-
-
 def mat_variables(path: Path, where: str) -> ListedVariables:
     with parsing(".mat", where):
         with path.open("rb") as file:
@@ -67,7 +59,8 @@ def mat_variables(path: Path, where: str) -> ListedVariables:
         if order is None:
             return version_4(path, where)
         found = [(head_of(part, order, where, LISTED), part) for part in parts(content[HEADER:], order)]
-    shapes = {head.name: head.shape for head, _ in found if head.name}
+    numeric = (SPARSE, *NUMERIC)
+    shapes = {head.name: head.lengths if head.kind in numeric else None for head, _ in found if head.name}
     by_name = {head.name: part for head, part in found}
     return ListedVariables(where, ".mat", shapes, lambda name: value_of(head_of(by_name[name], order, where)))
 
@@ -75,13 +68,13 @@ def mat_variables(path: Path, where: str) -> ListedVariables:
 def version_4(path: Path, where: str) -> ListedVariables:
     from scipy.io import loadmat, whosmat
 
-    shapes = {
-        name: tuple(shape) if kind in ("double", "single", "int32", "int16", "uint16", "uint8", "sparse") else None
-        for name, shape, kind in whosmat(str(path), appendmat=False)
-    }
-    return ListedVariables(
-        where, ".mat", shapes, lambda name: loadmat(str(path), appendmat=False, variable_names=[name])[name]
-    )
+    def read(name: str) -> Any:
+        return loadmat(str(path), appendmat=False, variable_names=[name])[name]
+
+    numeric = ("double", "single", "int32", "int16", "uint16", "uint8", "sparse")
+    listed = whosmat(str(path), appendmat=False)
+    shapes = {name: tuple(shape) if kind in numeric else None for name, shape, kind in listed}
+    return ListedVariables(where, ".mat", shapes, read)
 
 
 @dataclass(frozen=True)
@@ -95,11 +88,6 @@ class Head:
     rest: Bytes
     order: str
     where: str  # for messages
-
-    @property
-    def shape(self) -> tuple[int, ...] | None:
-        """The shape of a matrix of numbers; None for anything else."""
-        return self.lengths if self.kind in (SPARSE, *NUMERIC) else None
 
 
 def unpacked(part: Bytes, most: int | None, where: str) -> Bytes:
@@ -202,9 +190,7 @@ def text_of(head: Head, part: Part) -> Array:
     """The rows of a character matrix, which is stored by column, each as one text."""
     if part.kind not in LETTERS:
         raise ValueError(f"a part of type {part.kind} where text should be")
-    codec = LETTERS[part.kind]
-    if codec in ("utf-16", "utf-32"):
-        codec += "-le" if head.order == "<" else "-be"
+    codec = LETTERS[part.kind].format("le" if head.order == "<" else "be")
     letters = bytes(part.content).decode(codec, errors="replace")
     if len(head.lengths) != 2 or len(letters) != prod(head.lengths) or head.lengths[0] > max(1, len(letters)):
         raise ValueError(f"{len(letters)} characters instead of {prod(head.lengths)}")

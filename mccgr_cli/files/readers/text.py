@@ -42,9 +42,6 @@ class Layout:
     def columns(self) -> list[str]:
         return self.header or [str(i + 1) for i in range(self.width)]
 
-    def column(self, index: int) -> str:
-        return f"column {index + 1}" + (f" ({self.header[index]!r})" if self.header else "")
-
 
 def read_table(path: Path, inner: str | None, label_key: str | None, where: str) -> Found:
     """Read numbers with numpy's fast parser. If it fails, a second, slow reading finds the line and column."""
@@ -52,9 +49,11 @@ def read_table(path: Path, inner: str | None, label_key: str | None, where: str)
         raise DataError(where, "a table holds one matrix", f"leave out ::{inner}")
     with opened_text(path, where) as file:
         layout = find_layout(file, path, label_key, where)
+        # The fields of these columns are collected here and become zeros.
         text: dict[int, list[str]] = {i: [] for i in (layout.names, layout.labels) if i is not None}
+        converters = {column: partial(gather, fields) for column, fields in text.items()}
         try:
-            values = parse_numbers(file, path, layout, text)
+            values = load_text(file, layout.width, delimiter=delimiter(path), converters=converters, quotechar='"')
         except ValueError as fault:
             refuse_fault(file, path, layout, where)
             raise DataError(where, f"not a table of numbers ({fault})", "check its quotes") from None
@@ -110,8 +109,7 @@ def opened_text(path: Path, where: str) -> Iterator[TextIO]:
                 content = stack.enter_context(io.BufferedReader(Bounded(unpacked, where), PIECE))
             yield stack.enter_context(io.TextIOWrapper(content, encoding="utf-8-sig", newline=""))
     except UnicodeDecodeError as fault:
-        what = f"not UTF-8 text (byte {fault.object[fault.start]:#04x})"
-        raise DataError(where, what, "save it as UTF-8") from None
+        raise DataError(where, f"not UTF-8 text (byte {fault.object[fault.start]:#04x})", "save it as UTF-8") from None
     except (gzip.BadGzipFile, EOFError, zlib.error) as fault:
         what = f"damaged or truncated gzip file ({fault})"
         raise DataError(where, what, "make, copy or download it again") from None
@@ -223,8 +221,7 @@ def is_header(first: list[str], second: list[str] | None, label_key: str | None)
 
 def find_column(header: list[str] | None, width: int, key: str, where: str) -> int:
     """The column of that name or, if there is none, of that number from 1."""
-    numbers = [str(i + 1) for i in range(width)]
-    for columns in (header or [], numbers):
+    for columns in (header or [], [str(i + 1) for i in range(width)]):
         if key in columns:
             return columns.index(key)
     remedy = f"it has {shown(header)}" if header else "there is no header line: give a column's number, from 1"
@@ -244,12 +241,6 @@ def is_text(field: str) -> bool:
 
 
 # The numbers
-
-
-def parse_numbers(file: TextIO, path: Path, layout: Layout, text: dict[int, list[str]]) -> Array:
-    """All columns as numbers. The fields of columns in ``text`` are collected there and become zeros."""
-    converters = {column: partial(gather, fields) for column, fields in text.items()}
-    return load_text(file, layout.width, delimiter=delimiter(path), converters=converters, quotechar='"')
 
 
 def load_text(file: TextIO, width: int, **options: Any) -> Array:
@@ -275,11 +266,11 @@ def refuse_fault(file: TextIO, path: Path, layout: Layout, where: str) -> None:
         for column, field in enumerate(record):
             if column in (layout.names, layout.labels) or is_number(field):
                 continue
-            place = f"line {line}, {layout.column(column)}"
+            title = f" ({layout.header[column]!r})" if layout.header else ""
+            place = f"line {line}, column {column + 1}{title}"
             if not is_text(field):
                 raise DataError(where, f"{place}: no value ({field!r})", "remove or impute missing values")
-            key = layout.columns()[column]
-            remedy = f"remove the column, or give --label-key {key} if it holds labels"
+            remedy = f"remove the column, or give --label-key {layout.columns()[column]} if it holds labels"
             raise DataError(where, f"{place}: {field!r} is not a number", remedy)
 
 
