@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from mccgr_cli.catalog import HISTORY, SILENCED
-from mccgr_cli.output.curves import convergence, feature_weights
+from mccgr_cli.output.curves import FeatureWeights, convergence
 from mccgr_cli.output.report.charts import draw
 from mccgr_cli.output.report.cluster_sheets import largest_shares
 from mccgr_cli.output.report.clusters import Findings
@@ -43,7 +43,7 @@ def convergence_section(findings: Findings) -> dict[str, Any]:
 
 def features_section(findings: Findings, profiles: Profiles) -> dict[str, Any]:
     """Lists of silenced features begin with the lightest. There is no drawing if all weights are equal."""
-    weights = feature_weights(findings.contents["rho"])
+    weights = FeatureWeights(findings.contents["rho"])
     pairs = zip(weights.order.tolist(), weights.values.tolist(), strict=True)
     listed = [(j, f"{weight:.2f}" if weight >= SILENCED else f"{weight:.1e}") for j, weight in pairs]
     lightest = listed[len(listed) - weights.silenced :][::-1]

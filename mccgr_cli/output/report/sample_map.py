@@ -13,7 +13,7 @@ from threadpoolctl import threadpool_limits
 from mccgr_cli.blocks.protocol import Array
 from mccgr_cli.blocks.rows import unit_rows
 from mccgr_cli.errors import DataError
-from mccgr_cli.output.principal_plane import principal_plane, require_plane
+from mccgr_cli.output.curves import principal_plane, require_plane
 from mccgr_cli.output.report.clusters import Findings
 
 MOST_FOR_TSNE = 5000  # samples: t-SNE takes less than a minute
