@@ -21,12 +21,11 @@ from reports import STEP, WITHOUT_FACTORS, clustering, images_of, read, save
 from mccgr_cli.files.readers import Loaded
 from mccgr_cli.images.thumbnails import locate_images, make_thumbnail
 from mccgr_cli.output.curves import Line, over_iterations
-from mccgr_cli.output.report import find, render, sample_map
+from mccgr_cli.output.report import environment, find, render, sample_map
 from mccgr_cli.output.report.charts import draw
+from mccgr_cli.output.report.cluster_sheets import Profiles
 from mccgr_cli.output.report.clusters import spread, typicality
-from mccgr_cli.output.report.distinctive import Profiles
 from mccgr_cli.output.report.sample_map import MOST_FOR_TSNE, lay_out
-from mccgr_cli.output.report.template import environment
 
 NASTY = [
     "<script>alert(1)</script>",
@@ -172,7 +171,7 @@ def test_silenced_features_have_no_say_in_what_is_distinctive():
     found = Profiles(np.eye(2), H, np.array([1.0, 0.0])).distinctive(np.array([1.0, 0.0]), 5)
     assert found == []
     found = Profiles(np.eye(2), H, np.ones(2)).distinctive(np.array([1.0, 0.0]), 5)
-    assert [one.number for one in found] == [1]
+    assert [number for number, _, _ in found] == [1]
 
 
 def test_the_graph_of_a_real_run_is_told(mccgr, X_file, tmp_path, report):
@@ -423,11 +422,11 @@ def test_large_clusterings_show_a_share_of_each_cluster_and_say_so(report, mccgr
 def test_axes_hold_what_they_show():
     for values in ([1e-300, 1e300], [5.0], [0, 0], [-3, 4], [1, 1 + 1e-12]):
         drawn = draw(over_iterations("", "", [Line("", np.array(values, dtype=float), 0)]))
-        ((_, path),) = drawn.paths
+        ((_, path),) = drawn["paths"]
         places = [float(number) for number in re.findall(r"[0-9.]+", path.removesuffix("h.1"))]
         assert len(places) == 2 * len(values)
         assert all(12 <= height <= 216 for height in places[1::2])
-        assert all(12 <= height <= 216 for height, _ in drawn.y_ticks)
+        assert all(12 <= height <= 216 for height, _ in drawn["y_ticks"])
 
 
 # Images that are not there

@@ -1,6 +1,6 @@
-"""What a chart shows: its lines, their names and styles, its axes. Figures and the page draw the same charts.
+"""What figures and the page both show: charts (their lines, styles and axes), and samples in a plane.
 
-``plots.curves`` draws them with matplotlib, ``report.charts`` as SVG.
+``plots.curves`` draws charts with matplotlib, ``report.charts`` as SVG.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import numpy as np
 from mccgr_cli.blocks.protocol import Array
 from mccgr_cli.catalog import SILENCED
 from mccgr_cli.core.metrics import Scores
+from mccgr_cli.errors import DataError
 from mccgr_cli.output.text import plural
 
 # Okabe and Ito's colours, which colour-blind readers can distinguish; grey replaces their yellow, which is too pale.
@@ -95,17 +96,14 @@ def over_iterations(title: str, label: str, lines: list[Line]) -> Chart:
     return Chart(title, summary, tuple(lines), ("iteration", label), 0, count > FEW_ITERATIONS, bool(log_y))
 
 
-@dataclass(frozen=True)
 class FeatureWeights:
     """The weights rho of the features, the heaviest first."""
 
-    order: Array  # (d,) features
-    values: Array  # (d,) their weights
-    silenced: int  # features at the end of the order whose weights are below SILENCED
-
-    @property
-    def all_equal(self) -> bool:
-        return bool(self.values[0] == self.values[-1])
+    def __init__(self, rho: Array) -> None:
+        self.order = np.argsort(-rho, kind="stable")  # (d,) features
+        self.values = rho[self.order]
+        self.silenced = int(np.count_nonzero(rho < SILENCED))  # features at the end of the order
+        self.all_equal = bool(self.values[0] == self.values[-1])
 
     def chart(self) -> Chart:
         kept = len(self.values) - self.silenced
@@ -121,6 +119,21 @@ class FeatureWeights:
         return Chart("Weights of the features", summary, tuple(lines), labels, 1, span=span)
 
 
-def feature_weights(rho: Array) -> FeatureWeights:
-    order = np.argsort(-rho, kind="stable")
-    return FeatureWeights(order, rho[order], int(np.count_nonzero(rho < SILENCED)))
+def require_plane(W: Array, where: str) -> None:
+    """Refuse coefficients that do not spread the samples over a plane; ``where`` names them in the message."""
+    if min(W.shape) < 2:
+        what = f"W is {W.shape[0]} x {W.shape[1]}, which spans no plane"
+        raise DataError(where, what, "factorize with --k 2 or more")
+    if np.ptp(W, axis=0).max() == 0:
+        raise DataError(where, "all samples have the same coefficients", "factorize again, with another start")
+
+
+def principal_plane(W: Array) -> tuple[Array, Array]:
+    """The samples on the first two principal components of W (n, 2), and the shares of variance of these (2,)."""
+    scale = np.abs(W).max() or 1  # squares stay finite
+    centred = W / scale
+    centred -= centred.mean(axis=0)
+    variances, directions = np.linalg.eigh(centred.T @ centred)
+    plane = directions[:, :-3:-1]
+    plane = plane * np.sign(plane[np.abs(plane).argmax(axis=0), np.arange(2)])  # eigenvectors have no sign of their own
+    return centred @ plane * scale, np.maximum(variances[:-3:-1], 0) / np.maximum(variances, 0).sum()

@@ -3,36 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 Pairs = list[tuple[str, str]]
 
 
-@dataclass(frozen=True)
-class Command:
-    """A command that led to a file."""
-
-    time: str
-    command: str
-    inputs: Pairs  # names and checksums
-    parameters: Pairs
-    versions: Pairs
-
-
-def commands(provenance: Any) -> Iterator[Command]:
-    """In the order in which they were run."""
+def commands(provenance: Any) -> Iterator[dict[str, str | Pairs]]:
+    """The commands that led to a file, in the order in which they were run."""
     inputs = inputs_of(provenance)
     for one in inputs:
         yield from commands(one.get("provenance"))
     if isinstance(provenance, dict) and "command_line" in provenance:
-        yield Command(
-            str(provenance.get("time", "")),
-            str(provenance["command_line"]),
-            [(str(one.get("name")), str(one.get("sha256"))) for one in inputs],
-            pairs(provenance.get("parameters")),
-            pairs(provenance.get("versions")),
-        )
+        yield {
+            "time": str(provenance.get("time", "")),
+            "command": str(provenance["command_line"]),
+            "inputs": [(str(one.get("name")), str(one.get("sha256"))) for one in inputs],
+            "parameters": pairs(provenance.get("parameters")),
+            "versions": pairs(provenance.get("versions")),
+        }
 
 
 def first_input(provenance: Any) -> str | None:

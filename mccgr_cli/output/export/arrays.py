@@ -14,7 +14,7 @@ from scipy.io import savemat
 from mccgr_cli import __version__
 from mccgr_cli.blocks.protocol import Array
 from mccgr_cli.errors import MccgrError, ParameterError
-from mccgr_cli.output.export.gather import Export, clean, others
+from mccgr_cli.output.export import Export, clean, others
 from mccgr_cli.system.memory import available_memory, format_bytes
 
 LARGEST_VARIABLE = 2**31 - 1  # bytes, in version 5 of MATLAB's format

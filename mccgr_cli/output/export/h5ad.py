@@ -17,7 +17,7 @@ from mccgr_cli.blocks.protocol import Array
 from mccgr_cli.catalog import SILENCED
 from mccgr_cli.errors import ParameterError
 from mccgr_cli.files.readers import KINDS
-from mccgr_cli.output.export.gather import NOUNS, Export, clean, length, others
+from mccgr_cli.output.export import NOUNS, Export, clean, length, others
 
 VERSIONS = {"anndata": "0.1.0", "dict": "0.1.0", "csr_matrix": "0.1.0"}  # of each encoding
 VERSION = "0.2.0"  # of all other encodings
@@ -55,7 +55,12 @@ def parts(export: Export) -> dict[str, Any]:
     if length(contents, "n") is None:
         what = f"{export.where} holds {KINDS[contents.kind][0]}, which AnnData has no place for"
         raise ParameterError(".h5ad", what, "choose .npz or .mat")
-    note_duplicates(export)
+    for dim, call in (("n", "obs_names_make_unique"), ("d", "var_names_make_unique")):
+        names = contents.datasets.get(f"{NOUNS[dim]}_names", [])
+        repeated = len(names) - len(set(names))
+        if repeated:  # AnnData accepts them with a warning
+            remedy = f"in AnnData, {call}() makes them unique"
+            export.note(f"{repeated} {NOUNS[dim]}s have the name of an earlier one; {remedy}")
     observed: dict[str, Any] = {}
     if "assignments" in contents:
         ids, codes = np.unique(contents["assignments"], return_inverse=True)
@@ -83,16 +88,6 @@ def parts(export: Export) -> dict[str, Any]:
         about = {"method": "mccgr", "n_neighbors": export.neighbors}
         found["uns"]["neighbors"] = {"connectivities_key": "connectivities", "params": about}
     return found
-
-
-def note_duplicates(export: Export) -> None:
-    """Say which names are not unique. AnnData accepts them with a warning, and the user may want to change them."""
-    for dim, call in (("n", "obs_names_make_unique"), ("d", "var_names_make_unique")):
-        names = export.contents.datasets.get(f"{NOUNS[dim]}_names", [])
-        repeated = len(names) - len(set(names))
-        if repeated:
-            remedy = f"in AnnData, {call}() makes them unique"
-            export.note(f"{repeated} {NOUNS[dim]}s have the name of an earlier one; {remedy}")
 
 
 def categories(texts: list[str], known: list[str] | None) -> Categories:

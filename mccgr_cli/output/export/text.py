@@ -14,7 +14,7 @@ from scipy.io import mmwrite
 from mccgr_cli import __version__
 from mccgr_cli.blocks.protocol import chunks
 from mccgr_cli.errors import ParameterError
-from mccgr_cli.output.export.gather import NOUNS, Export
+from mccgr_cli.output.export import NOUNS, Export
 from mccgr_cli.output.text import plural
 from mccgr_cli.system.memory import available_memory, format_bytes
 

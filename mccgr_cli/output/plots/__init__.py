@@ -6,10 +6,8 @@ Begin with ``choose``, which finds the figure that suits the files, and ``render
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from importlib import import_module
-
-from matplotlib.figure import Figure
 
 from mccgr_cli.catalog import FIGURES
 from mccgr_cli.errors import ParameterError
@@ -50,7 +48,6 @@ def render(
     note : called with what the user should know
     """
     module, _, function = FIGURES[name].drawn_by.partition(".")
-    draw: Callable[[Sequence[Loaded], Drawing, Note], Figure]
     draw = getattr(import_module(f"{__package__}.{module}"), function)
     with our_look():
         figure = draw(given, drawing, note)

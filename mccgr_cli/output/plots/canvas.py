@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import math
 import warnings
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -90,20 +90,14 @@ def encode(figure: Figure, form: str, dpi: int | None, source: str, note: Note) 
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", UserWarning)  # for example if the font lacks a character
         figure.savefig(buffer, format=form, dpi=dots, metadata=metadata)
-        if not is_within(figure):
+        drawn = figure.get_tightbbox()
+        if max(-drawn.x0, -drawn.y0, drawn.x1 - width, drawn.y1 - height) >= SLACK * max(width, height):
             what = f"{width:g} x {height:g} inches are too few for the text of the figure"
             raise ParameterError("--size", what, "choose a larger size")
     remarks = list(dict.fromkeys(str(one.message) for one in caught if issubclass(one.category, UserWarning)))
     for remark in remarks[:1]:
         note(f"matplotlib: {remark}" + (f" And {len(remarks) - 1} more." if remarks[1:] else ""))
     return buffer.getvalue()
-
-
-def is_within(figure: Figure) -> bool:
-    """Whether all parts of a drawn figure lie within its edges."""
-    drawn, (width, height) = figure.get_tightbbox(), figure.get_size_inches()
-    beyond = max(-drawn.x0, -drawn.y0, drawn.x1 - width, drawn.y1 - height)
-    return bool(beyond < SLACK * max(width, height))
 
 
 def shade(number: int) -> dict[str, Any]:
@@ -132,12 +126,6 @@ def legend_beside(figure: Figure, axes: Axes, title: str = "", handle: float = 2
 
 def legend_columns(entries: int, height: float) -> int:
     return math.ceil(entries / max(int((height - 0.8) / LEGEND_ROW), 1))
-
-
-def legend_width(names: Iterable[str], height: float) -> float:
-    """The approximate width of a legend of these names, in inches."""
-    lengths = [len(legend_name(name)) for name in names]
-    return legend_columns(len(lengths), height) * (LEGEND_HANDLE + LETTER * max(lengths))
 
 
 def legend_name(text: str) -> str:

@@ -16,10 +16,9 @@ from mccgr_cli.core.metrics import evaluate, numbers_first
 from mccgr_cli.errors import ParameterError
 from mccgr_cli.files.container import Contents
 from mccgr_cli.files.readers import Loaded
-from mccgr_cli.output.curves import cluster_looks
+from mccgr_cli.output.curves import cluster_looks, principal_plane, require_plane
 from mccgr_cli.output.plots import canvas
 from mccgr_cli.output.plots.canvas import Note, legend_name
-from mccgr_cli.output.principal_plane import principal_plane, require_plane
 from mccgr_cli.settings import Drawing
 from mccgr_cli.workflow.stages import require_datasets
 
@@ -28,11 +27,18 @@ MOST_GROUPS = 20  # more groups share a colour scale
 
 
 def basis(given: Sequence[Loaded], drawing: Drawing, note: Note) -> Figure:
-    """Every component as an image."""
+    """Every component as an image; a square one if the user gives no shape."""
     (one,) = given
     require_datasets(one, "H")
     H = one.contents["H"]  # (k, d)
-    height, width = drawing.shape or square(H.shape[1], one.name, drawing.order, note)
+    side = math.isqrt(H.shape[1])
+    height, width = drawing.shape or (side, side)
+    if drawing.shape is None and side * side != H.shape[1]:
+        what = f"missing, and the {H.shape[1]} features of {one.name} are not the pixels of a square"
+        raise ParameterError("--shape", what, "give HEIGHTxWIDTH if the features are pixels")
+    if drawing.shape is None:
+        lines = {"C": "row by row", "F": "column by column"}[drawing.order]
+        note(f"basis: shown as images of {side}x{side} pixels, {lines}; --shape and --order change this")
     if height * width != H.shape[1]:
         what = f"{height}x{width} is {height * width} pixels, and {one.name} has {H.shape[1]} features"
         raise ParameterError("--shape", what, "give the height and width of the images")
@@ -58,17 +64,6 @@ def basis(given: Sequence[Loaded], drawing: Drawing, note: Note) -> Figure:
         axes.text(left - 0.5, top - 0.5 - gap * 0.15, str(number), fontsize=size, va="bottom")
     figure.supxlabel("each component from 0 (black) to its largest value (white)", fontsize=9, wrap=True)
     return figure
-
-
-def square(features: int, where: str, order: str, note: Note) -> tuple[int, int]:
-    """Height and width of square images with this number of pixels."""
-    side = math.isqrt(features)
-    if side * side != features:
-        what = f"missing, and the {features} features of {where} are not the pixels of a square"
-        raise ParameterError("--shape", what, "give HEIGHTxWIDTH if the features are pixels")
-    lines = {"C": "row by row", "F": "column by column"}[order]
-    note(f"basis: shown as images of {side}x{side} pixels, {lines}; --shape and --order change this")
-    return side, side
 
 
 def embedding(given: Sequence[Loaded], drawing: Drawing, note: Note) -> Figure:
@@ -103,9 +98,11 @@ class Groups:
         return len(self.names) <= MOST_GROUPS
 
     def width(self, height: float) -> float:
-        """The width of their legend beside a figure of this height, in inches."""
-        names = list(self.names.values())
-        return canvas.legend_width(names if self.have_colours else [max(names, key=len)], height) if self.what else 0
+        """The approximate width of their legend beside a figure of this height, in inches; 0 if they have none."""
+        names = self.names.values() if self.have_colours else [max(self.names.values(), key=len)]
+        longest = max(len(legend_name(name)) for name in names)
+        columns = canvas.legend_columns(len(names), height)
+        return columns * (canvas.LEGEND_HANDLE + canvas.LETTER * longest) if self.what else 0
 
 
 def groupings(contents: Contents) -> list[Groups]:

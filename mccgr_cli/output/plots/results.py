@@ -128,7 +128,10 @@ def sweep(given: Sequence[Loaded], drawing: Drawing, note: canvas.Note) -> Figur
 
 
 def score_panels(given: Loaded, table: Table, along: str, label: str, drawing: Drawing) -> Figure:
-    placed = on_axis(table, along)
+    placed = np.zeros(len(table[along]), dtype=bool)  # the runs with a place on the x axis
+    for own in methods(table).values():
+        if along == "k" or len(distinct(table[along][own])) > 1:
+            placed |= own & np.isin(table[along], distinct(table[along]))
     places = np.unique(table[along][placed]).tolist()
     position = dict(zip(places, range(len(places)) if isinstance(places[0], str) else places, strict=True))
     drawn = lines(table, along, given.name)
@@ -151,20 +154,16 @@ def score_panels(given: Loaded, table: Table, along: str, label: str, drawing: D
     return figure
 
 
-def on_axis(table: Table, along: str) -> Array:
-    """The runs with a place on the x axis, as a mask; in a sweep, only those of methods whose parameter varies."""
-    placed = np.zeros(len(table[along]), dtype=bool)
-    for own in methods(table).values():
-        if along == "k" or len(distinct(table[along][own])) > 1:
-            placed |= own & np.isin(table[along], distinct(table[along]))
-    return placed
-
-
 def draw_line(axes: Axes, i: int, label: str, xs: Sequence[float], groups: Sequence[Array], opacity: float) -> None:
-    """The means of the groups and their intervals at xs; a horizontal line if there are no xs."""
+    """The means of the groups at xs and their 95 % confidence intervals, by Student's t; without xs a horizontal line.
+
+    The mean of a single value has no interval.
+    """
     label, style = canvas.legend_name(label), canvas.stroke(i)
     means = np.array([group.mean() for group in groups])
-    halves = np.array([half_interval(group) for group in groups])
+    counts = [len(group) for group in groups]
+    deviations = [group.std(ddof=1) if len(group) > 1 else 0 for group in groups]
+    halves = np.array([stdtrit(max(n - 1, 1), 0.975) * s / np.sqrt(n) for n, s in zip(counts, deviations, strict=True)])
     low, high = np.clip([means - halves, means + halves], 0, 1)
     if xs:
         axes.plot(xs, means, label=label, **style)
@@ -172,13 +171,6 @@ def draw_line(axes: Axes, i: int, label: str, xs: Sequence[float], groups: Seque
     else:
         axes.axhline(means[0], label=label, color=style["color"], linestyle=style["linestyle"])
         axes.axhspan(low[0], high[0], color=style["color"], alpha=opacity, linewidth=0)
-
-
-def half_interval(values: Array) -> float:
-    """Half of the 95 % confidence interval of the mean, by Student's t; 0 for a single value."""
-    if len(values) < 2:
-        return 0.0
-    return float(stdtrit(len(values) - 1, 0.975) * values.std(ddof=1) / np.sqrt(len(values)))
 
 
 def scale_parameter(axes: Axes, position: dict[Any, float], logarithmic: bool) -> None:

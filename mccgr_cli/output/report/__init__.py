@@ -1,28 +1,37 @@
 """One HTML page that shows what a clustering found. It is one file and loads nothing from elsewhere.
 
 Begin with ``find``, which decides what the page shows of a file, and ``render``, which returns its bytes. Each section
-has a module that computes what it shows and a template in ``templates/`` that shows it.
+has a module that computes what it shows and a template in ``templates/`` that shows it: Jinja2 escapes all text, and
+control characters in it are spelled out.
 """
 
 from __future__ import annotations
 
+import hashlib
+from base64 import b64encode
+from functools import cache
+from importlib.resources import files
 from pathlib import PurePath
 from typing import Any
 
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+
 from mccgr_cli import __version__
+from mccgr_cli.output.curves import COLOURS, MARKERS
 from mccgr_cli.output.provenance import commands, first_input, pairs
 from mccgr_cli.output.report import factorization
-from mccgr_cli.output.report.cluster_sheets import Images, cluster_sheets, hidden_images, sample_data
+from mccgr_cli.output.report.charts import FRAME
+from mccgr_cli.output.report.cluster_sheets import Images, Profiles, cluster_sheets, hidden_images, sample_data
 from mccgr_cli.output.report.clusters import Findings, find
-from mccgr_cli.output.report.distinctive import Profiles
 from mccgr_cli.output.report.sample_map import map_section
-from mccgr_cli.output.report.scores import scores_section
-from mccgr_cli.output.report.template import environment, hash_of, own_file
+from mccgr_cli.output.text import plural, shorten
 
 __all__ = ["Findings", "find", "render"]
 
 MOST_AT_ONCE = 2000  # samples; if there are more, a browser lays out only those in view
 MOST_COMMANDS = 100  # that led to the file
+LONGEST = 20_000  # letters of one text
 
 
 def render(findings: Findings, images: Images | None = None, title: str | None = None) -> bytes:
@@ -31,13 +40,13 @@ def render(findings: Findings, images: Images | None = None, title: str | None =
     Parameters
     ----------
     images : the images of all samples in ``findings.order``, or None for a page without images
-    title : by default named after what was clustered
+    title : by default named after the first input in the history of the file, or after the file itself
     """
     contents = findings.contents
     profiles = Profiles(findings.coefficients[0], contents["H"], contents["rho"]) if "H" in contents else None
     sample_map = map_section(findings)
     sections: dict[str, Any] = {
-        "Scores": scores_section(findings.scores) if findings.scores is not None else None,
+        "Scores": factorization.scores_section(findings.scores) if findings.scores is not None else None,
         "Map": sample_map,
         "Clusters": cluster_sheets(findings, images, profiles),
         "Convergence": factorization.convergence_section(findings) if "history/objective" in contents else None,
@@ -49,6 +58,9 @@ def render(findings: Findings, images: Images | None = None, title: str | None =
         },
     }
     points = sample_map["layout"].points if sample_map["layout"] is not None else None
+    if not title:
+        name = first_input(contents.provenance) or findings.given.name
+        title = f"Clusters of {PurePath(name).stem or name}" if name != "-" else "Clusters"
     style, theme, script = (own_file(name) for name in ("page.css", "theme.js", "page.js"))
     policy = (
         f"default-src 'none'; img-src data:; style-src {hash_of(style)}; "
@@ -61,7 +73,7 @@ def render(findings: Findings, images: Images | None = None, title: str | None =
         script=script,
         policy=policy,
         version=__version__,
-        title=title or default_title(findings),
+        title=title,
         findings=findings,
         sections={name: section for name, section in sections.items() if section is not None},
         noun="sample" if images is None else "image",
@@ -73,7 +85,45 @@ def render(findings: Findings, images: Images | None = None, title: str | None =
     return text.encode("utf-8", "backslashreplace")
 
 
-def default_title(findings: Findings) -> str:
-    """Named after the first input in the history of the file, or after the file itself."""
-    name = first_input(findings.contents.provenance) or findings.given.name
-    return f"Clusters of {PurePath(name).stem or name}" if name != "-" else "Clusters"
+@cache
+def environment() -> Environment:
+    made = Environment(
+        loader=PackageLoader(__package__),
+        autoescape=True,
+        undefined=StrictUndefined,
+        finalize=readable,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    made.filters |= {"thousands": "{:,}".format, "percent": percent, "plural": plural, "base64": base64}
+    made.globals |= {"colours": len(COLOURS), "outlines": list(MARKERS.values()), "frame": FRAME}
+    made.policies["json.dumps_kwargs"] = {"separators": (",", ":"), "allow_nan": False}
+    return made
+
+
+def readable(value: Any) -> Any:
+    """What the page shows of a value: text in one line in which nothing is hidden; nothing for None."""
+    if isinstance(value, str) and not isinstance(value, Markup):
+        return shorten(value, LONGEST)
+    return "" if value is None else value
+
+
+def percent(share: float) -> str:
+    return f"{100 * share:.1f}\u2009%"
+
+
+def base64(data: bytes) -> Markup:
+    return Markup(b64encode(data).decode())
+
+
+def own_file(name: str) -> Markup:
+    """A style or script that belongs to the page."""
+    text = files(__package__).joinpath(name).read_text(encoding="utf-8")
+    if "</" in text or "<!--" in text:
+        raise ValueError(f"{name} holds what would end its element")
+    return Markup(text)
+
+
+def hash_of(text: str) -> str:
+    """How a Content-Security-Policy names an inline block."""
+    return f"'sha256-{base64(hashlib.sha256(text.encode()).digest())}'"

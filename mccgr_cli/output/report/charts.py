@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -19,27 +19,18 @@ MARGIN = 0.04  # of the y axis
 Place = Callable[[Array], Array]  # from values to coordinates
 Ticks = list[tuple[float, str]]  # coordinates and texts
 
-
 # Coordinates of the drawing, and within it of the axes, around which is room for ticks and labels.
 FRAME = {"width": 440, "height": 260, "left": 78, "right": 428, "top": 12, "bottom": 216}
 LEFT, RIGHT, TOP, BOTTOM = (FRAME[side] for side in ("left", "right", "top", "bottom"))
 
 
-@dataclass(frozen=True)
-class Drawing:
-    chart: Chart
-    paths: list[tuple[int, str]]  # styles and outlines
-    x_ticks: Ticks
-    y_ticks: Ticks
-
-
-def draw(chart: Chart) -> Drawing:
+def draw(chart: Chart) -> dict[str, Any]:
+    """What the template draws: the paths (their styles and outlines) and the ticks of both axes."""
     lines = [np.where(np.isfinite(line.values), line.values, np.nan).clip(-LARGEST, LARGEST) for line in chart.lines]
-    count = max(map(len, lines))
-    x, x_ticks = x_axis(chart, count)
+    x, x_ticks = x_axis(chart, max(map(len, lines)))
     y, y_ticks = y_axis(chart, np.concatenate(lines))
     paths = [(one.style, outline(values, x, y)) for one, values in zip(chart.lines, lines, strict=True)]
-    return Drawing(chart, paths, x_ticks, y_ticks)
+    return {"chart": chart, "paths": paths, "x_ticks": x_ticks, "y_ticks": y_ticks}
 
 
 def outline(values: Array, x: Place, y: Place) -> str:

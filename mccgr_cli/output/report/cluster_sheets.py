@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from mccgr_cli.blocks.protocol import Array
 from mccgr_cli.output.curves import MARKERS
-from mccgr_cli.output.report.clusters import FIRST, LAST, Cluster, Findings
-from mccgr_cli.output.report.distinctive import Feature, Profiles
-from mccgr_cli.output.report.template import base64
+from mccgr_cli.output.report.clusters import FIRST, LAST, Cluster, Findings, below_one
 
 if TYPE_CHECKING:
     from mccgr_cli.images.thumbnails import Thumbnail
@@ -26,30 +23,42 @@ EXACT = 2**53  # a browser rounds larger whole numbers
 Images = Mapping[int, "Thumbnail"]  # by sample
 
 
-@dataclass(frozen=True)
-class Item:
-    """A sample on the page."""
+class Profiles:
+    """Features that distinguish mixtures of components from the average sample, by p log(p / q).
 
-    place: int  # among all samples on the page
-    name: str
-    label: str | None  # its class
-    is_odd: bool  # not of the class that its cluster is matched with
-    certainty: float | None
-    image: Thumbnail | None
+    p is the profile of a mixture m of components, m H times the weights of the features, divided by its sum; q is the
+    profile of the average sample. p log(p / q) is the part of a feature in the Kullback-Leibler divergence of the two:
+    small for features that are strong everywhere, and for those that are weak in the mixture.
+    """
+
+    def __init__(self, W: Array, H: Array, rho: Array) -> None:
+        """``W`` and all mixtures must have the same scale."""
+        self.H = below_one(H)[0] * below_one(rho)[0]
+        self.strength = self.H.sum(axis=1)  # (k,)
+        self.average = self.profile(W.mean(axis=0))
+
+    def profile(self, mixture: Array) -> Array:
+        whole = mixture @ self.H
+        return np.asarray(whole / (whole.sum() or 1))
+
+    def distinctive(self, mixture: Array, most: int) -> list[tuple[int, float, float]]:
+        """The features, their parts of the difference, and their strengths divided by those in the average sample."""
+        p, q = self.profile(mixture), self.average
+        both = (p > 0) & (q > 0)
+        with np.errstate(over="ignore"):  # if q is tiny
+            times = np.divide(p, q, out=np.ones(len(p)), where=both)
+        score = np.zeros(len(p))
+        score[both] = p[both] * (np.log(p[both]) - np.log(q[both]))
+        best = np.argsort(-score, kind="stable")[:most]
+        return [(int(j), float(score[j]), float(times[j])) for j in best if score[j] > 0]
+
+    def shares(self, mixture: Array) -> Array:
+        """The shares of the components in a mixture, by their contributions to the features."""
+        parts = mixture * self.strength
+        return np.asarray(parts / (parts.sum() or 1))
 
 
-@dataclass(frozen=True)
-class Sheet:
-    cluster: Cluster
-    start: int  # place of its first sample among all on the page
-    first: list[Item]  # the most typical samples
-    hidden: int  # samples between first and last, which the script adds when the reader asks for them
-    last: list[Item]  # the least certain samples
-    components: list[tuple[int, float]] | None  # the largest ones and their shares; None without factors
-    features: list[Feature]  # the most distinctive ones
-
-
-def cluster_sheets(findings: Findings, images: Images | None, profiles: Profiles | None) -> list[Sheet]:
+def cluster_sheets(findings: Findings, images: Images | None, profiles: Profiles | None) -> list[dict[str, Any]]:
     """What the page shows of each cluster."""
     sheets, start = [], 0
     for cluster in findings.clusters:
@@ -57,13 +66,19 @@ def cluster_sheets(findings: Findings, images: Images | None, profiles: Profiles
         first, last = ends(len(shown), images is not None)
         visible = [*range(first), *range(len(shown) - last, len(shown))]
         items = [item(findings, cluster, start + place, shown[place], images) for place in visible]
-        components, features = None, []
+        sheet = {
+            "cluster": cluster,
+            "start": start,  # place of its first sample among all on the page
+            "first": items[:first],  # the most typical samples
+            "hidden": len(shown) - first - last,  # samples that the script adds when the reader asks for them
+            "last": items[first:],  # the least certain samples
+            "components": None,
+        }
         if profiles is not None:
             mean = findings.mean(cluster)
-            components = largest_shares(profiles.shares(mean), TOP_COMPONENTS)
-            features = profiles.distinctive(mean, TOP_FEATURES)
-        hidden = len(shown) - first - last
-        sheets.append(Sheet(cluster, start, items[:first], hidden, items[first:], components, features))
+            sheet["components"] = largest_shares(profiles.shares(mean), TOP_COMPONENTS)
+            sheet["features"] = profiles.distinctive(mean, TOP_FEATURES)
+        sheets.append(sheet)
         start += len(shown)
     return sheets
 
@@ -74,12 +89,16 @@ def ends(count: int, with_images: bool) -> tuple[int, int]:
     return (count, 0) if count <= first + LAST else (first, LAST)
 
 
-def item(findings: Findings, cluster: Cluster, place: int, sample: int, images: Images | None) -> Item:
+def item(findings: Findings, cluster: Cluster, place: int, sample: int, images: Images | None) -> dict[str, Any]:
     label = findings.truth[sample] if findings.truth is not None else None
-    is_odd = label is not None and label != cluster.matched
-    certainty = None if findings.certainty is None else float(findings.certainty[sample])
-    image = images[sample] if images is not None else None
-    return Item(place, findings.name(sample), label, is_odd, certainty, image)
+    return {
+        "place": place,  # among all samples on the page
+        "name": findings.name(sample),
+        "label": label,  # its class
+        "is_odd": label is not None and label != cluster.matched,
+        "certainty": None if findings.certainty is None else float(findings.certainty[sample]),
+        "image": images[sample] if images is not None else None,
+    }
 
 
 def largest_shares(shares: Array, most: int) -> list[tuple[int, float]]:
@@ -88,12 +107,12 @@ def largest_shares(shares: Array, most: int) -> list[tuple[int, float]]:
     return [(i, float(shares[i])) for i in largest if shares[i] >= LEAST_SHARE]
 
 
-def hidden_images(findings: Findings, images: Images) -> dict[int, list[str]]:
+def hidden_images(findings: Findings, images: Images) -> dict[int, list[bytes]]:
     """For the script: the images that no element shows yet, by the place of their cluster."""
-    found: dict[int, list[str]] = {}
+    found = {}
     for place, cluster in enumerate(findings.clusters):
         first, last = ends(len(cluster.shown), True)
-        found[place] = [base64(images[int(i)].data) for i in cluster.shown[first : len(cluster.shown) - last]]
+        found[place] = [images[int(i)].data for i in cluster.shown[first : len(cluster.shown) - last]]
     return {place: some for place, some in found.items() if some}
 
 

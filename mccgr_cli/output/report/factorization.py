@@ -1,4 +1,4 @@
-"""The sections on the factorization: convergence, feature weights, and the neighbour graph."""
+"""The sections of tables and charts: scores, convergence, feature weights, and the neighbour graph."""
 
 from __future__ import annotations
 
@@ -9,19 +9,34 @@ from typing import Any
 import numpy as np
 
 from mccgr_cli.catalog import HISTORY, SILENCED
-from mccgr_cli.output.curves import convergence, feature_weights
+from mccgr_cli.core.metrics import Scores
+from mccgr_cli.output.curves import FeatureWeights, convergence
 from mccgr_cli.output.report.charts import draw
-from mccgr_cli.output.report.cluster_sheets import largest_shares
+from mccgr_cli.output.report.cluster_sheets import Profiles, largest_shares
 from mccgr_cli.output.report.clusters import Findings
-from mccgr_cli.output.report.distinctive import Profiles
-from mccgr_cli.output.report.scores import TOP_CLUSTERS
 from mccgr_cli.output.text import plural
 
+MOST_CELLS = 10_000  # a larger confusion matrix becomes a list
+TOP_CLUSTERS = 3
 MOST_NAMES = 12  # features that are named at once
 MOST_SILENCED = 2000  # silenced features that are named at all
 COMPONENT_FEATURES = 8
 TERMS = {"objective": "Objective", "data": "Data term", "graph": "Graph term", "sigma": "Bandwidth σ"}
 VISUAL_WORD = re.compile(r"word [0-9]+ \([0-9a-f]{8}\)")  # as mccgr extract names them
+
+
+def scores_section(scores: Scores) -> dict[str, Any]:
+    """For each class its samples in each cluster, or in the largest clusters if the whole table would be too large."""
+    is_matrix = scores.confusion.size <= MOST_CELLS
+    matched = dict(zip(scores.matches, scores.clusters, strict=False))
+    rows = []
+    for name, counts in zip(scores.classes, scores.confusion, strict=True):
+        total, own = int(counts.sum()), matched.get(name)
+        columns = range(len(counts)) if is_matrix else np.argsort(-counts, kind="stable")[:TOP_CLUSTERS].tolist()
+        cells = [(scores.clusters[c], int(counts[c])) for c in columns if is_matrix or counts[c]]
+        rows.append({"name": name, "total": total, "cells": cells, "matched": own})
+    classes = dict(zip(scores.clusters, scores.matches, strict=False))  # of matched clusters
+    return {"scores": scores, "rows": rows, "is_matrix": is_matrix, "classes": classes}
 
 
 def convergence_section(findings: Findings) -> dict[str, Any]:
@@ -43,7 +58,7 @@ def convergence_section(findings: Findings) -> dict[str, Any]:
 
 def features_section(findings: Findings, profiles: Profiles) -> dict[str, Any]:
     """Lists of silenced features begin with the lightest. There is no drawing if all weights are equal."""
-    weights = feature_weights(findings.contents["rho"])
+    weights = FeatureWeights(findings.contents["rho"])
     pairs = zip(weights.order.tolist(), weights.values.tolist(), strict=True)
     listed = [(j, f"{weight:.2f}" if weight >= SILENCED else f"{weight:.1e}") for j, weight in pairs]
     lightest = listed[len(listed) - weights.silenced :][::-1]
@@ -67,7 +82,7 @@ def components(findings: Findings, profiles: Profiles) -> Iterator[dict[str, Any
     for r, unit in enumerate(np.eye(W.shape[1])):
         largest = largest_shares(by_cluster[:, r], TOP_CLUSTERS)
         clusters = [(findings.clusters[c].number, share) for c, share in largest]
-        features = [feature.number for feature in profiles.distinctive(unit, COMPONENT_FEATURES)]
+        features = [number for number, _, _ in profiles.distinctive(unit, COMPONENT_FEATURES)]
         yield {"share": float(overall[r]), "clusters": clusters, "features": features}
 
 

@@ -13,14 +13,14 @@ from threadpoolctl import threadpool_limits
 from mccgr_cli.blocks.protocol import Array
 from mccgr_cli.blocks.rows import unit_rows
 from mccgr_cli.errors import DataError
-from mccgr_cli.output.principal_plane import principal_plane, require_plane
+from mccgr_cli.output.curves import principal_plane, require_plane
 from mccgr_cli.output.report.clusters import Findings
 
 MOST_FOR_TSNE = 5000  # samples: t-SNE takes less than a minute
 LEAST_FOR_TSNE = 10
 PERPLEXITY, STEPS = 30.0, 500
 GRID = 9999  # coordinates are whole numbers up to this
-TSNE = "Samples with similar coefficients lie together. Distances between groups and sizes of groups mean little."
+SIMILAR = "Samples with similar coefficients lie together. Distances between groups and sizes of groups mean little."
 PLANE = "The two directions are those in which the coefficients vary most; they have {} of the variance."
 
 
@@ -58,22 +58,18 @@ def lay_out(W: Array, by_direction: bool) -> Layout:
     rows = rows / (np.abs(rows).max() or 1)
     with threadpool_limits(1):
         if LEAST_FOR_TSNE <= len(rows) <= MOST_FOR_TSNE:
-            found = tsne(rows)
+            from sklearn.manifold import TSNE  # slow to import
+
+            perplexity = min(PERPLEXITY, (len(rows) - 1) / 3)
+            settings: Any = {"init": "pca", "max_iter": STEPS, "random_state": 0, "n_jobs": 1}
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", RuntimeWarning)  # if many rows are equal
+                found = TSNE(perplexity=perplexity, **settings).fit_transform(rows).astype(np.float64)
             if np.isfinite(found).all():  # not so if too many rows are equal
-                return Layout(on_grid(found), "t-SNE", TSNE)
+                return Layout(on_grid(found), "t-SNE", SIMILAR)
         points, shares = principal_plane(rows)
     percentages = " and ".join(f"{100 * share:.0f} %" for share in shares)
     return Layout(on_grid(points), "principal components", PLANE.format(percentages))
-
-
-def tsne(rows: Array) -> Array:
-    from sklearn.manifold import TSNE  # slow to import
-
-    perplexity = min(PERPLEXITY, (len(rows) - 1) / 3)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", RuntimeWarning)  # if many rows are equal
-        found = TSNE(perplexity=perplexity, init="pca", max_iter=STEPS, random_state=0, n_jobs=1).fit_transform(rows)
-    return np.asarray(found, dtype=np.float64)
 
 
 def on_grid(points: Array) -> Array:
