@@ -16,13 +16,8 @@ from mccgr_cli.blocks.protocol import Array, BlockSource, Matrix, Partial
 def normalize(X: Matrix, how: str) -> Matrix:
     """Normalize the rows of X in place. Rows of zeros stay zero.
 
-    Parameters
-    ----------
-    X
-        A matrix in memory.
-    how
-        ``l1``: unit sum, ``l2``: unit length, ``sqrt``: square root of every value, ``hellinger``: ``l1``, then
-        ``sqrt`` (which gives unit length), ``none``: no change.
+    ``l1``: unit sum, ``l2``: unit length, ``sqrt``: square root of every value, ``hellinger``: ``l1``, then ``sqrt``
+    (which gives unit length), ``none``: no change.
     """
     if how == "hellinger":
         return normalize(normalize(X, "l1"), "sqrt")

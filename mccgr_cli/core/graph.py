@@ -38,10 +38,6 @@ def build_graph(
 
     Parameters
     ----------
-    X
-        A matrix in memory or a source of blocks.
-    settings
-        Number of neighbours, metric, weights of the edges, and so on.
     counts
         The weights of the features in a distance, (d,); by default all are 1.
     on_search

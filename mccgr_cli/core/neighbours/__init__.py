@@ -53,10 +53,6 @@ def nearest(
 
     Parameters
     ----------
-    X
-        A matrix in memory or a source of blocks.
-    neighbors
-        Number of neighbours of each sample.
     metric
         ``euclidean``, ``cosine``, or ``histogram`` (the larger the sum of minima, the nearer). With the last two an
         empty sample has no neighbours.
