@@ -20,7 +20,7 @@ from markupsafe import Markup
 from mccgr_cli import __version__
 from mccgr_cli.output.curves import COLOURS, MARKERS
 from mccgr_cli.output.provenance import commands, first_input, pairs
-from mccgr_cli.output.report import factorization
+from mccgr_cli.output.report import sections
 from mccgr_cli.output.report.charts import FRAME
 from mccgr_cli.output.report.cluster_sheets import Images, Profiles, cluster_sheets, hidden_images, sample_data
 from mccgr_cli.output.report.clusters import Findings, find
@@ -45,13 +45,13 @@ def render(findings: Findings, images: Images | None = None, title: str | None =
     contents = findings.contents
     profiles = Profiles(findings.coefficients[0], contents["H"], contents["rho"]) if "H" in contents else None
     sample_map = map_section(findings)
-    sections: dict[str, Any] = {
-        "Scores": factorization.scores_section(findings.scores) if findings.scores is not None else None,
+    shown: dict[str, Any] = {
+        "Scores": sections.scores_section(findings.scores) if findings.scores is not None else None,
         "Map": sample_map,
         "Clusters": cluster_sheets(findings, images, profiles),
-        "Convergence": factorization.convergence_section(findings) if "history/objective" in contents else None,
-        "Features": factorization.features_section(findings, profiles) if profiles is not None else None,
-        "Graph": factorization.graph_section(findings),
+        "Convergence": sections.convergence_section(findings) if "history/objective" in contents else None,
+        "Features": sections.features_section(findings, profiles) if profiles is not None else None,
+        "Graph": sections.graph_section(findings),
         "Provenance": {
             "commands": list(commands(contents.provenance))[-MOST_COMMANDS:],
             "attributes": pairs(contents.attributes),
@@ -75,7 +75,7 @@ def render(findings: Findings, images: Images | None = None, title: str | None =
         version=__version__,
         title=title,
         findings=findings,
-        sections={name: section for name, section in sections.items() if section is not None},
+        sections={name: section for name, section in shown.items() if section is not None},
         noun="sample" if images is None else "image",
         with_images=images is not None,
         lazy=len(findings.order) > MOST_AT_ONCE,
