@@ -123,9 +123,9 @@ class Settings:
     )
     bandwidth: str | float = method_option(
         "adaptive",
-        "How the kernel width sigma is chosen. adaptive: computed again in every iteration, as in the paper. settle: "
-        "computed again until sigma is stable, then fixed. A number: use this sigma; --keep and --theta have no "
-        "effect.",
+        "When the kernel width sigma is computed from --keep or --theta. adaptive: in every iteration, as in the "
+        "paper. settle: in every iteration until it is stable. A number: sigma is this number, and --keep and --theta "
+        "have no effect.",
         values=BANDWIDTHS,
         or_number=Bounds(),
         metavar=f"[{'|'.join(BANDWIDTHS)}|SIGMA]",
@@ -183,7 +183,8 @@ class GraphSettings:
     )
     metric: str | None = graph_option(
         None,
-        "Distance of the neighbour search. histogram: histogram intersection of the rows themselves.",
+        "Distance of the neighbour search. histogram: histogram intersection of the rows, without principal "
+        "components.",
         values=METRICS,
         default_text="cosine with --weight cosine, otherwise euclidean",
     )
@@ -198,7 +199,7 @@ class GraphSettings:
         None,
         "Number of principal components used to find neighbours. 0: use the rows themselves.",
         values=whole(0, 10_000),
-        default_text="0 with --metric histogram; otherwise 50, or 4 x k if that is more",
+        default_text="0 with --metric histogram; otherwise 50, or 4 times --k if that is more",
     )
     search: str = graph_option(
         "auto",
@@ -209,7 +210,7 @@ class GraphSettings:
     )
     graph_features: str = graph_option(
         "explained",
-        "Which features count when neighbours are searched. Only for --method mccgr. plain: all features equally. "
+        "Which features count when neighbours are searched. Only for the method mccgr. plain: all features equally. "
         "weighted: noisy features count less; the weights come from a short factorization without a graph. explained: "
         "build the weighted graph, cluster it, then build the graph again from the features that differ between these "
         "clusters.",

@@ -97,12 +97,12 @@ def command(
     """Compare methods on random draws of classes, as in the paper.
 
     Each run draws --k classes of MATRIX. All methods factorize the samples of these classes from the same starting
-    point, the one of --method mccgr. k-means clusters the coefficients, and the clusters are compared with the classes.
-    There are two baselines: k-means on the samples, and k-means on the samples with the feature weights of mcc. Options
-    that end in ",..." accept several values; every combination is tried.
+    point, the one of the method mccgr. k-means clusters the coefficients, and the clusters are compared with the
+    classes. There are two baselines: k-means on the samples, and k-means on the samples with the feature weights of
+    mcc. Options that end in ",..." accept several values; every combination is tried.
 
-    Finished runs are saved in FILE.part. After an interruption, the same command continues, and gives the same
-    results, whatever --jobs or --scheduler. 'mccgr table' and 'mccgr plot' show the results.
+    Finished runs are saved in FILE.part. After an interruption, give the same command again: it continues. The results
+    do not depend on the interruption, --jobs or --scheduler. 'mccgr table' and 'mccgr plot' show them.
 
     \b
     Examples:

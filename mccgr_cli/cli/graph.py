@@ -6,12 +6,14 @@ from mccgr_cli.cli import options
 from mccgr_cli.cli.options import MatrixInput, Output, Resources
 from mccgr_cli.settings import GraphSettings, RowSettings
 
+AXES = {"axes": {"default_text": "0 with --metric histogram, otherwise 50"}}
+
 
 @options.command
 @options.output
 @options.gathered("rows", RowSettings)
 @options.matrix("MATRIX")
-@options.gathered("graph", GraphSettings, graph_features="plain")
+@options.gathered("graph", GraphSettings, changed=AXES, graph_features="plain")
 @options.resources("memory", "scheduler")
 def command(matrix: MatrixInput, graph: GraphSettings, rows: RowSettings, resources: Resources, output: Output) -> None:
     """Build the nearest-neighbour graph of the samples.

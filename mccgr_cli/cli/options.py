@@ -194,8 +194,8 @@ class Resources:
     )
     memory: float | None = resource_option(
         None,
-        "Memory limit, for example 500MB or 4GB. A larger HDF5 matrix stays on disk and is read in parts, once per "
-        "iteration.",
+        "Memory limit, for example 500MB or 4GB. A larger HDF5 matrix stays on disk and is read in parts, as often "
+        "as needed.",
         default_text="free memory",
         type=types.Bytes(),
         metavar="SIZE",

@@ -78,7 +78,8 @@ def command(
 
     The recommendation has two steps. First, the held-out error decides which k are possible: those that predict almost
     as well as the best k. Second, the column 'least cluster' decides among them: the k with the highest value is
-    recommended. If no k predicts better than 1, the recommendation is 1: the data show no structure.
+    recommended. If no k predicts better than k = 1, the recommendation is k = 1: the data show no
+    structure.
 
     \b
     Examples:

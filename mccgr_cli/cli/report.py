@@ -34,8 +34,8 @@ class Appearance:
     )
     show: int = output_option(
         10_000,
-        "Maximum number of samples in the report. If there are more, only some samples of each cluster are shown, "
-        "more of larger clusters: the most typical and the least certain.",
+        "Maximum number of samples in the report. If there are more, the report shows the most typical and the least "
+        "certain samples of each cluster; larger clusters show more samples.",
         values=whole(100, 200_000),
     )
 
@@ -48,8 +48,8 @@ class ReportInput:
     labels: str | None = None
     images: str | None = basic_option(
         None,
-        "Show the images in this folder: the one that you gave to 'mccgr extract'. If you gave a list of files, the "
-        "folder to which the names in the list are relative.",
+        "Show the images in this folder: the one that you gave to 'mccgr extract'. If you gave a list of files "
+        "to it, give the folder to which the names in the list are relative.",
         type=types.FILE,
         metavar="FOLDER",
         default_text="no images",

@@ -49,7 +49,8 @@ FOLDER: dict[str, dict[str, Any]] = {
         "default_text": "",
     },
     "overwrite": {
-        "help": "Replace all files. Without it, only files that 'mccgr run' made from the same SOURCE are replaced."
+        "help": "Replace output files of the same names, whatever made them. Without it, only files that 'mccgr run' "
+        "made from the same SOURCE are replaced."
     },
 }
 

@@ -39,8 +39,8 @@ def command(source: str, scores: tuple[str, ...], against: str | None, style: st
 
     One row for each number of classes, one column for each method. A cell has the mean and the standard deviation over
     the runs; the best mean of a row is marked. Below the cells: the mean rank of each method (1 is best), and a
-    p-value for the difference between the method and the one of --against (Wilcoxon signed-rank test over all runs,
-    with Holm's correction).
+    p-value for the difference between this method and the method that --against names (Wilcoxon signed-rank test over
+    all runs, with Holm's correction).
 
     \b
     Examples:
