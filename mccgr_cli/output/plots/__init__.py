@@ -19,9 +19,9 @@ from mccgr_cli.settings import Drawing
 __all__ = ["choose", "render", "select"]
 
 
-def choose(name: str | None, given: Sequence[Loaded]) -> str:
+def choose(name: str | None, loaded: Sequence[Loaded]) -> str:
     """The figure that was asked for, or the one that suits the first file; refused if a file has no such figure."""
-    for one in given:
+    for one in loaded:
         kind = one.contents.kind
         fitting = [figure for figure, about in FIGURES.items() if kind in about.kinds]
         if name is None:
@@ -30,13 +30,18 @@ def choose(name: str | None, given: Sequence[Loaded]) -> str:
             what = f"{one.name} holds {KINDS[kind][0]}, which have no figure {name}"
             raise ParameterError("--figure", what, f"choose {' or '.join(fitting)}")
     assert name is not None
-    if len(given) > 1 and not FIGURES[name].of_several:
-        raise ParameterError("FILE", f"{len(given)} files, and {name} shows one", "name one file")
+    if len(loaded) > 1 and not FIGURES[name].of_several:
+        raise ParameterError("FILE", f"{len(loaded)} files, and {name} shows one", "name one file")
     return name
 
 
 def render(
-    name: str, given: Sequence[Loaded], drawing: Drawing, form: str, dpi: int | None = None, note: Note = lambda _: None
+    name: str,
+    loaded: Sequence[Loaded],
+    drawing: Drawing,
+    form: str,
+    dpi: int | None = None,
+    note: Note = lambda _: None,
 ) -> bytes:
     """Draw a figure. The same files and choices give the same bytes.
 
@@ -50,5 +55,5 @@ def render(
     module, _, function = FIGURES[name].drawn_by.partition(".")
     draw = getattr(import_module(f"{__package__}.{module}"), function)
     with our_look():
-        figure = draw(given, drawing, note)
-        return encode(figure, form, dpi, source=" ".join(f"sha256:{one.sha256}" for one in given), note=note)
+        figure = draw(loaded, drawing, note)
+        return encode(figure, form, dpi, source=" ".join(f"sha256:{one.sha256}" for one in loaded), note=note)

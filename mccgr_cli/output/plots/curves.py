@@ -20,18 +20,18 @@ MOST_NAMES = 20  # features that are named
 SMALLEST_WEIGHT = 1e-9  # smaller weights are drawn here
 
 
-def convergence(given: Sequence[Loaded], drawing: Drawing, note: canvas.Note) -> Figure:
+def convergence(loaded: Sequence[Loaded], drawing: Drawing, note: canvas.Note) -> Figure:
     """The objective after every iteration: the terms of one run, or the objectives of several runs."""
-    for one in given:
+    for one in loaded:
         require_datasets(one, "history/objective")
         lost = np.count_nonzero(~np.isfinite(one.contents["history/objective"]))
         if lost:
             raise DataError(one.name, f"{lost} values of its objective are not finite", "factorize again")
-    if len(given) == 1:
-        charts = curves.convergence({name: given[0].contents[f"history/{name}"] for name in HISTORY})
+    if len(loaded) == 1:
+        charts = curves.convergence({name: loaded[0].contents[f"history/{name}"] for name in HISTORY})
     else:
-        names = file_labels([one.name for one in given], canvas.MOST_LETTERS)
-        objectives = [one.contents["history/objective"] for one in given]
+        names = file_labels([one.name for one in loaded], canvas.MOST_LETTERS)
+        objectives = [one.contents["history/objective"] for one in loaded]
         charts = [curves.several_runs(dict(zip(names, objectives, strict=True)))]
     figure = canvas.new_figure(drawing, 6.4, 2.4 + len(charts))
     panels = figure.subplots(len(charts), sharex=True, squeeze=False, height_ratios=[3, 1][: len(charts)])[:, 0]
@@ -53,9 +53,9 @@ def convergence(given: Sequence[Loaded], drawing: Drawing, note: canvas.Note) ->
     return figure
 
 
-def weights(given: Sequence[Loaded], drawing: Drawing, note: canvas.Note) -> Figure:
+def weights(loaded: Sequence[Loaded], drawing: Drawing, note: canvas.Note) -> Figure:
     """All feature weights in order; and the lightest features by name, on a logarithmic axis."""
-    (one,) = given
+    (one,) = loaded
     require_datasets(one, "rho")
     found = curves.FeatureWeights(one.contents["rho"])
     if found.all_equal:

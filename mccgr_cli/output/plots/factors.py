@@ -26,9 +26,9 @@ MOST_TILES = 144  # components of a basis
 MOST_GROUPS = 20  # more groups share a colour scale
 
 
-def basis(given: Sequence[Loaded], drawing: Drawing, note: Note) -> Figure:
+def basis(loaded: Sequence[Loaded], drawing: Drawing, note: Note) -> Figure:
     """Every component as an image; a square one if the user gives no shape."""
-    (one,) = given
+    (one,) = loaded
     require_datasets(one, "H")
     H = one.contents["H"]  # (k, d)
     side = math.isqrt(H.shape[1])
@@ -66,9 +66,9 @@ def basis(given: Sequence[Loaded], drawing: Drawing, note: Note) -> Figure:
     return figure
 
 
-def embedding(given: Sequence[Loaded], drawing: Drawing, note: Note) -> Figure:
+def embedding(loaded: Sequence[Loaded], drawing: Drawing, note: Note) -> Figure:
     """The samples in the plane in which their coefficients vary most, by class and by cluster."""
-    (one,) = given
+    (one,) = loaded
     require_datasets(one, "W")
     W = one.contents["W"].astype(np.float64)
     require_plane(W, one.name)

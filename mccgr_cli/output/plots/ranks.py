@@ -17,9 +17,9 @@ MOST_K = 1 << 31
 MARGIN = 0.5  # of the k axis, beyond the first and the last k
 
 
-def criteria(given: Sequence[Loaded], drawing: Drawing, note: canvas.Note) -> Figure:
+def criteria(loaded: Sequence[Loaded], drawing: Drawing, note: canvas.Note) -> Figure:
     """One panel for each group of criteria, all with the same k axis."""
-    (one,) = given
+    (one,) = loaded
     contents = one.contents
     ks = np.asarray(contents["k"])
     best, bracket = (contents.attributes.get(name) for name in ("recommended", "bracket"))

@@ -30,24 +30,24 @@ BANDS = 4
 Table = dict[str, Array]
 
 
-def select(given: Loaded, only: Sequence[tuple[str, tuple[str, ...]]]) -> Loaded:
+def select(file: Loaded, only: Sequence[tuple[str, tuple[str, ...]]]) -> Loaded:
     """Results of only the runs whose columns have one of the wanted values."""
-    if only and given.contents.kind != "results":
-        raise ParameterError("--only", f"{given.name} holds no results of an experiment", "leave it out")
+    if only and file.contents.kind != "results":
+        raise ParameterError("--only", f"{file.name} holds no results of an experiment", "leave it out")
     for name, wanted in only:
         if name not in RESULTS:
             raise ParameterError("--only", f"results have no column {name!r}", f"they have {', '.join(RESULTS)}")
-        column = np.asarray(given.contents[name])
+        column = np.asarray(file.contents[name])
         keep = np.zeros(len(column), dtype=bool)
         for value in wanted:
             same = column == (value if RESULTS[name].type == "text" else as_number(value))
             if not same.any():
                 there = ", ".join(setting_as_text(value) for value in distinct(column)[:MOST_LINES])
-                raise ParameterError("--only", f"{given.name} has no run with {name}={value}", f"it has {there}")
+                raise ParameterError("--only", f"{file.name} has no run with {name}={value}", f"it has {there}")
             keep |= same
-        datasets = {name: np.asarray(values)[keep] for name, values in given.contents.datasets.items()}
-        given = replace(given, contents=replace(given.contents, datasets=datasets))
-    return given
+        datasets = {name: np.asarray(values)[keep] for name, values in file.contents.datasets.items()}
+        file = replace(file, contents=replace(file.contents, datasets=datasets))
+    return file
 
 
 def as_number(text: str) -> float:
@@ -57,8 +57,8 @@ def as_number(text: str) -> float:
         return np.nan  # equals no value
 
 
-def table_of(given: Loaded) -> Table:
-    return {name: np.asarray(values) for name, values in given.contents.datasets.items()}
+def table_of(file: Loaded) -> Table:
+    return {name: np.asarray(values) for name, values in file.contents.datasets.items()}
 
 
 def distinct(values: Array) -> Array:
@@ -73,9 +73,9 @@ def swept(table: Table) -> str | None:
     return next((name for name in SWEPT if any(len(distinct(table[name][own])) > 1 for own in runs)), None)
 
 
-def default_figure(given: Loaded) -> str:
+def default_figure(file: Loaded) -> str:
     """Scores if K varies, or a sweep if another parameter varies, or iterations."""
-    table = table_of(given)
+    table = table_of(file)
     if len(distinct(table["k"])) > 1:
         return "scores"
     return "sweep" if swept(table) else "iterations"
@@ -106,9 +106,9 @@ def lines(table: Table, along: str, where: str) -> dict[str, Array]:
     return found
 
 
-def scores(given: Sequence[Loaded], drawing: Drawing, note: canvas.Note) -> Figure:
+def scores(loaded: Sequence[Loaded], drawing: Drawing, note: canvas.Note) -> Figure:
     """Accuracy and NMI by the number of clusters."""
-    (one,) = given
+    (one,) = loaded
     table = table_of(one)
     if len(distinct(table["k"])) < 2:
         what = f"K is {table['k'][0]} in all runs, and scores are drawn against K"
@@ -116,9 +116,9 @@ def scores(given: Sequence[Loaded], drawing: Drawing, note: canvas.Note) -> Figu
     return score_panels(one, table, "k", "number of clusters K", drawing)
 
 
-def sweep(given: Sequence[Loaded], drawing: Drawing, note: canvas.Note) -> Figure:
+def sweep(loaded: Sequence[Loaded], drawing: Drawing, note: canvas.Note) -> Figure:
     """Accuracy and NMI by the parameter that varies; methods without it are horizontal lines."""
-    (one,) = given
+    (one,) = loaded
     table = table_of(one)
     along = swept(table)
     if along is None:
@@ -127,14 +127,14 @@ def sweep(given: Sequence[Loaded], drawing: Drawing, note: canvas.Note) -> Figur
     return score_panels(one, table, along, along, drawing)
 
 
-def score_panels(given: Loaded, table: Table, along: str, label: str, drawing: Drawing) -> Figure:
+def score_panels(file: Loaded, table: Table, along: str, label: str, drawing: Drawing) -> Figure:
     placed = np.zeros(len(table[along]), dtype=bool)  # the runs with a place on the x axis
     for own in methods(table).values():
         if along == "k" or len(distinct(table[along][own])) > 1:
             placed |= own & np.isin(table[along], distinct(table[along]))
     places = np.unique(table[along][placed]).tolist()
     position = dict(zip(places, range(len(places)) if isinstance(places[0], str) else places, strict=True))
-    drawn = lines(table, along, given.name)
+    drawn = lines(table, along, file.name)
     opacity = BAND * min(1, BANDS / len(drawn))
     counts: set[int] = set()
     figure = canvas.new_figure(drawing, 9.4, 3.6)
@@ -185,9 +185,9 @@ def scale_parameter(axes: Axes, position: dict[Any, float], logarithmic: bool) -
         canvas.whole_numbers(axes.xaxis)
 
 
-def iterations(given: Sequence[Loaded], drawing: Drawing, note: canvas.Note) -> Figure:
+def iterations(loaded: Sequence[Loaded], drawing: Drawing, note: canvas.Note) -> Figure:
     """The share of runs whose objective has settled, by method and number of iterations."""
-    (one,) = given
+    (one,) = loaded
     table = table_of(one)
     iterated = table["iterations"] > 0
     if not iterated.any():
