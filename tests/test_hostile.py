@@ -16,6 +16,7 @@ from conftest import planted
 from scipy import io as scipy_io
 from scipy import sparse
 
+import mccgr_cli.cli.job  # noqa: F401 (it must not be imported first while a test replaces available_memory)
 from mccgr_cli.files import readers
 from mccgr_cli.files.container import Contents, encode
 from mccgr_cli.files.readers import load
