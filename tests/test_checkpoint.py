@@ -503,7 +503,8 @@ def test_values_that_no_run_has_never_become_factors(mccgr, X_file, tmp_path, in
 
 
 @pytest.mark.parametrize(
-    ("name", "value"), [("output", True), ("label_key", False), ("output", "a\0b"), ("source", "\ud800"), ("k", "3")]
+    ("name", "value"),
+    [("output", True), ("label_key", False), ("output", "a\0b"), ("source", "\ud800"), ("k", "3"), ("transpose", 1)],
 )
 def test_what_nobody_can_type_is_refused(refused, interrupted, tmp_path, name, value):
     with h5py.File(interrupted, "r+") as file:

@@ -71,12 +71,8 @@ def stored_options(run: Run) -> dict[str, Any]:
         if name is not None and (not isinstance(name, str) or "\0" in name or not os.fsencode(name)):
             raise TypeError
     stored = {**options.parameters(*values), **names, "transpose": found["transpose"]}
-    if (
-        stored["source"] is None
-        or init is None
-        or stored["transpose"] not in (True, False)
-        or found.keys() - stored.keys()
-    ):
+    complete = stored["source"] is not None and init is not None and isinstance(stored["transpose"], bool)
+    if not complete or found.keys() - stored.keys():
         raise TypeError
     return {name: value for name, value in stored.items() if value is not None}
 

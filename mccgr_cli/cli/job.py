@@ -157,9 +157,9 @@ class Job:
         self.inputs.append(Input(loaded.name, loaded.sha256, loaded.contents.provenance))
         return loaded
 
-    def load_matrix(self, matrix: MatrixInput, *others: str) -> Loaded:
-        """The matrix (or one of the ``others`` kinds of file) that a command is about."""
-        return self.load(matrix.source, ("matrix", *others), matrix)
+    def load_matrix(self, matrix: MatrixInput) -> Loaded:
+        """The matrix that a command is about."""
+        return self.load(matrix.source, ("matrix",), matrix)
 
     @contextmanager
     def samples(
