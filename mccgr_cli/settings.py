@@ -18,10 +18,11 @@ from mccgr_cli.errors import ParameterError
 
 METHODS = ("mccgr", "mcc", "grnmf", "l2", "kl", "gdcls", "pg")
 BASELINES = ("k-means", "k-means-weighted")  # on X, and on X with the feature weights that mcc learns
+FORMS = ("orthogonal", "paper")
 SOLVERS = ("multiplicative", "coordinate")
 BANDWIDTHS = ("adaptive", "settle")
 INITS = ("graph", "nndsvd", "random")
-NORMALIZATIONS = ("none", "l1", "l2", "sqrt", "hellinger")
+NORMALIZATIONS = ("none", "l1", "l2", "sqrt", "hellinger", "log")
 PRECISIONS = ("float32", "float64")
 GRAPH_FEATURES = ("explained", "weighted", "plain")
 WEIGHTS = ("shared", "binary", "heat", "histogram", "cosine")
@@ -107,6 +108,13 @@ class Settings:
         values=Bounds(0, 1e30),
         instead_of="strength",
     )
+    form: str | None = method_option(
+        None,
+        "Form of the graph term. orthogonal: every sample belongs mostly to one component, so that components are "
+        "clusters. paper: as in the paper, where components may overlap. For mccgr and grnmf.",
+        values=FORMS,
+        default_text="paper with --solver coordinate, otherwise orthogonal",
+    )
     keep: float = method_option(
         0.5,
         "Fraction of the explained variance that feature weighting must preserve, from 0.01 to 1. Lower values silence "
@@ -163,6 +171,11 @@ class Settings:
         "Regularization of gdcls, relative to the mean squared length of a component. Only for gdcls.",
         values=Bounds(1e-15, 1e15),
     )
+
+    @property
+    def is_orthogonal(self) -> bool:
+        """Whether the graph term, if there is one, has the orthogonal form."""
+        return (self.form or ("paper" if self.solver == "coordinate" else "orthogonal")) == "orthogonal"
 
 
 @dataclass(frozen=True)
@@ -241,7 +254,7 @@ class RowSettings:
     normalize: str = basic_option(
         "hellinger",
         "Normalization of each row. none: values as they are. l1: sum 1. l2: length 1. sqrt: square root of every "
-        "value. hellinger: l1, then sqrt.",
+        "value. hellinger: l1, then sqrt. log: mean 10, then log(1 + x).",
         values=NORMALIZATIONS,
     )
     dtype: str | None = solver_option(
@@ -296,6 +309,7 @@ class Drawing:
 PRESETS: dict[str, dict[str, Any]] = {
     "paper": {
         "normalize": "none",
+        "form": "paper",
         "alpha": 100.0,
         "theta": 1.0,
         "bandwidth": "adaptive",

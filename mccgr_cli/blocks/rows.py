@@ -12,15 +12,23 @@ from scipy import sparse
 from mccgr_cli.blocks.in_memory import is_matrix
 from mccgr_cli.blocks.protocol import Array, BlockSource, Matrix, Partial
 
+LOG_MEAN = 10.0  # mean of a row before the logarithm
+
 
 def normalize(X: Matrix, how: str) -> Matrix:
     """Normalize the rows of X in place. Rows of zeros stay zero.
 
     ``l1``: unit sum, ``l2``: unit length, ``sqrt``: square root of every value, ``hellinger``: ``l1``, then ``sqrt``
-    (which gives unit length), ``none``: no change.
+    (which gives unit length), ``log``: mean LOG_MEAN, then log(1 + x), ``none``: no change.
     """
     if how == "hellinger":
         return normalize(normalize(X, "l1"), "sqrt")
+    if how == "log":
+        normalize(X, "l1")
+        logged: Any = X.data if sparse.issparse(X) else X
+        logged *= LOG_MEAN * X.shape[1]
+        np.log1p(logged, out=logged)
+        return X
     if how == "sqrt":
         values: Any = X.data if sparse.issparse(X) else X
         np.sqrt(values, out=values)

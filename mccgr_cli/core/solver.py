@@ -194,6 +194,8 @@ def check_solver(settings: Settings) -> None:
     if METHODS[settings.method].own_update is not None and settings.solver != Settings.solver:
         what = f"{settings.method} has an update of its own, and cannot use {settings.solver}"
         raise ParameterError("--solver", what, "leave it out")
+    if settings.form == "orthogonal" and settings.solver == "coordinate":
+        raise ParameterError("--solver coordinate", "has no steps for --form orthogonal", "leave one of the two out")
 
 
 def make_update(
@@ -217,7 +219,8 @@ def make_update(
     if method.weighted:
         loss = Correntropy(settings.theta, settings.bandwidth, settings.keep, X_moments.spread(source.shape[0]))
     problem = Problem(source, X_moments.squares, loss, term, keeps_scale=settings.alpha is None, ridge=settings.ridge)
-    return method.update(settings.solver)(problem, W, H)
+    orthogonal = term is not None and settings.is_orthogonal
+    return method.update(settings.solver, orthogonal)(problem, W, H)
 
 
 class SolverRun:

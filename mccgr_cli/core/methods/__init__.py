@@ -14,6 +14,7 @@ from mccgr_cli.core.methods.base import Update
 from mccgr_cli.core.methods.coordinate import CoordinateUpdate
 from mccgr_cli.core.methods.divergence import DivergenceUpdate, divergence_coefficients
 from mccgr_cli.core.methods.multiplicative import MultiplicativeUpdate
+from mccgr_cli.core.methods.orthogonal import OrthogonalUpdate
 
 
 @dataclass(frozen=True)
@@ -26,8 +27,8 @@ class Method:
     # W (n, k) of new samples, from X, H and rho
     coefficients: Callable[[BlockSource, Array, Array], Array] = least_squares.least_squares_coefficients
 
-    def update(self, solver: str) -> type[Update]:
-        return self.own_update or SOLVERS[solver]
+    def update(self, solver: str, orthogonal: bool = False) -> type[Update]:
+        return OrthogonalUpdate if orthogonal else self.own_update or SOLVERS[solver]
 
 
 # Ways to minimize the same objective.

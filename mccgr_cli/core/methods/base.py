@@ -52,6 +52,7 @@ class GraphTerm:
         self._strength = strength
         self._plain = A
         self._dtype = dtype
+        self.plain_degrees: Array = np.asarray(A.sum(axis=1), dtype=np.float64).ravel()  # u
         self._cancels = np.sqrt(np.finfo(dtype).eps)
 
     def weigh(self, rho: Array, H: Array) -> None:
