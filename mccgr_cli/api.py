@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -20,8 +21,9 @@ from mccgr_cli.core.solver import Factors, Start, Step, check_solver
 from mccgr_cli.errors import ArgumentError, DataError, ParameterError
 from mccgr_cli.files.readers.checks import as_real
 from mccgr_cli.files.values import check_values
-from mccgr_cli.settings import GraphSettings, RowSettings, Settings, checked
+from mccgr_cli.settings import AUTO, GraphSettings, RowSettings, Settings, checked
 from mccgr_cli.workflow import factorization
+from mccgr_cli.workflow.choice import settle
 
 
 def factorize(
@@ -30,6 +32,7 @@ def factorize(
     *,
     normalize: str = RowSettings.normalize,
     method: str = Settings.method,
+    form: str | None = Settings.form,
     strength: float = Settings.strength,
     alpha: float | None = Settings.alpha,
     keep: float = Settings.keep,
@@ -81,8 +84,21 @@ def factorize(
     values = {**locals(), "init": init if start is None else Settings.init, "dtype": None}
     with as_arguments():
         settings, graph_settings = checked(Settings, values), checked(GraphSettings, values)
-        rows = prepare(as_matrix(X), checked(RowSettings, values).normalize)
+        rows, _, graph_settings = settled_rows(X, settings, graph_settings, checked(RowSettings, values), graph)
         return run(rows, settings, graph_settings, graph, start, on_step)[0]
+
+
+def settled_rows(
+    X: Any, settings: Settings, graph_settings: GraphSettings, rows: RowSettings, graph: Any = None
+) -> tuple[Matrix, str, GraphSettings]:
+    """Normalized rows, how they were normalized, and the settings of the graph: chosen where they were left open."""
+    X, normalization = as_matrix(X), rows.normalize
+    if graph is not None and graph_settings.axes is None:
+        graph_settings = replace(graph_settings, axes=0)  # none is built
+    if normalization == AUTO or graph_settings.axes is None:
+        source = blocks_of(X)
+        normalization, graph_settings, _ = settle(source, settings.k, settings.seed, normalization, graph_settings)
+    return prepare(X, normalization), normalization, graph_settings
 
 
 def run(

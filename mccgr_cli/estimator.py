@@ -15,7 +15,7 @@ from sklearn.metrics import pairwise_distances_argmin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from mccgr_cli.api import as_arguments, as_matrix, in_python, prepare, require_sound, run
+from mccgr_cli.api import as_arguments, as_matrix, in_python, prepare, require_sound, run, settled_rows
 from mccgr_cli.blocks.from_file import blocks_of
 from mccgr_cli.blocks.products import moments
 from mccgr_cli.blocks.protocol import Array, Matrix
@@ -51,7 +51,10 @@ class MCCGR(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
     method : {"mccgr", "mcc", "grnmf", "l2", "kl", "gdcls", "pg"}, default="mccgr"
         mccgr: correntropy loss and neighbour graph. mcc: correntropy loss. grnmf: squared error and graph. l2: squared
         error. kl: Kullback-Leibler divergence. gdcls: constrained least squares. pg: projected gradients.
-    strength : float, default=100.0
+    form : {"orthogonal", "paper"}, default=None
+        Form of the graph term. orthogonal: components are clusters. paper: as in the paper, components may overlap.
+        None: paper with the solver coordinate, otherwise orthogonal.
+    strength : float, default=10.0
         Weight of the neighbour graph. At 1 the graph and the data pull on a sample about equally.
     alpha : float, default=None
         Weight of the graph in absolute units, as in the paper. If given, ``strength`` is not used.
@@ -73,15 +76,17 @@ class MCCGR(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
         Stop when the relative change of the objective stays below this number for three iterations.
     ridge : float, default=1e-3
         Regularization of gdcls, relative to the size of the basis.
-    normalize : {"hellinger", "none", "l1", "l2", "sqrt"}, default="hellinger"
-        Normalization of each row, in ``fit`` and in all other methods. l1: sum 1. l2: length 1. sqrt: square root of
-        every value. hellinger: l1, then sqrt. It sees one row at a time, so nothing leaks in a cross-validation.
+    normalize : {"auto", "none", "l1", "l2", "sqrt", "hellinger", "log"}, default="auto"
+        Normalization of each row. auto: none, sqrt, hellinger or log, whichever gives clusters of the fitted samples
+        that hold together best. l1: sum 1. l2: length 1. sqrt: square root of every value. hellinger: l1, then sqrt.
+        log: mean 10, then log(1 + x).
     n_neighbors, weight, symmetry, metric, heat_width, axes, search, graph_features
         Settings of the neighbour graph, as in ``mccgr factorize --help``.
     n_clusters : int, default=None
         Number of clusters in ``labels_``. None: the number of components.
-    assign_labels : {"kmeans", "max"}, default="kmeans"
-        kmeans: k-means on the coefficients. max: the component with the largest coefficient.
+    assign_labels : {"max", "kmeans"}, default=None
+        max: the component with the largest coefficient. kmeans: k-means on the coefficients. None: max for the
+        orthogonal form, unless ``n_clusters`` is another number than ``n_components``; otherwise kmeans.
     kmeans_n_init : int, default=20
         Number of k-means runs. The tightest clusters are kept.
     on_step : callable, default=None
@@ -104,6 +109,8 @@ class MCCGR(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
         The weight rho of each feature, from 0 (silenced) to 1.
     graph_ : csr_array of shape (n_samples, n_samples) or None
         The weighted adjacency of the samples, if the method uses a graph.
+    normalize_ : str
+        How rows are normalized: ``normalize``, or what was chosen.
     alpha_ : float
         The weight of the graph in absolute units; 0 without a graph.
     n_components_, n_features_in_, n_iter_ : int
@@ -142,6 +149,7 @@ class MCCGR(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
     feature_weights_: Array
     graph_: factorization.Graph | None
     alpha_: float
+    normalize_: str
     n_components_: int
     n_features_in_: int
     n_iter_: int
@@ -155,6 +163,7 @@ class MCCGR(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
         n_components: int | None = None,
         *,
         method: str = Settings.method,
+        form: str | None = Settings.form,
         strength: float = Settings.strength,
         alpha: float | None = Settings.alpha,
         keep: float = Settings.keep,
@@ -176,7 +185,7 @@ class MCCGR(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
         search: str = GraphSettings.search,
         graph_features: str = GraphSettings.graph_features,
         n_clusters: int | None = None,
-        assign_labels: str = ClusterSettings.assign,
+        assign_labels: str | None = ClusterSettings.assign,
         kmeans_n_init: int = ClusterSettings.restarts,
         on_step: Callable[[Step], None] | None = None,
         random_state: int | np.random.RandomState | None = Settings.seed,
@@ -217,10 +226,13 @@ class MCCGR(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
             settings, graph_settings = checked(Settings, values), checked(GraphSettings, values)
             if clusters.assign == "max" and clusters.k not in (None, settings.k):
                 raise ArgumentError("n_clusters", f"the {settings.k} components are the clusters", "leave it out")
-            rows = prepare(X, checked(RowSettings, {**values, "dtype": None}).normalize)
+            row_settings = checked(RowSettings, {**values, "dtype": None})
+            rows, self.normalize_, graph_settings = settled_rows(X, settings, graph_settings, row_settings, graph)
             factors, self.graph_ = run(rows, settings, graph_settings, graph, None, self.on_step)
         k = clusters.k or settings.k
-        self.labels_ = stages.assign_clusters(factors.W, k, clusters.assign, clusters.restarts, settings.seed)
+        are_clusters = self.graph_ is not None and settings.is_orthogonal and k == settings.k
+        assign = clusters.assign or stages.assignment_of(are_clusters)
+        self.labels_ = stages.assign_clusters(factors.W, k, assign, clusters.restarts, settings.seed)
         self.embedding_, self.components_, self.feature_weights_ = factors.W, factors.H, factors.rho
         self.n_components_, self.n_iter_, self.alpha_ = settings.k, factors.iterations, factors.alpha
         self.converged_, self.history_ = factors.converged, factors.history
@@ -295,7 +307,7 @@ class MCCGR(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
 
     def _rows(self, X: Any, some: bool = False) -> Matrix:
         """New samples, normalized as in ``fit``."""
-        return prepare(self._checked(X, fitting=False, some=some), self.normalize)
+        return prepare(self._checked(X, fitting=False, some=some), self.normalize_)
 
     def _coefficients(self, rows: Matrix, features: Any = slice(None)) -> Array:
         return transform(blocks_of(rows), self.components_[:, features], self.feature_weights_[features], self.method)

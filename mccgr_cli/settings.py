@@ -18,18 +18,20 @@ from mccgr_cli.errors import ParameterError
 
 METHODS = ("mccgr", "mcc", "grnmf", "l2", "kl", "gdcls", "pg")
 BASELINES = ("k-means", "k-means-weighted")  # on X, and on X with the feature weights that mcc learns
-FORMS = ("orthogonal", "paper")
+ORTHOGONAL = "orthogonal"
+FORMS = (ORTHOGONAL, "paper")
 SOLVERS = ("multiplicative", "coordinate")
 BANDWIDTHS = ("adaptive", "settle")
 INITS = ("graph", "nndsvd", "random")
+AUTO = "auto"
 NORMALIZATIONS = ("none", "l1", "l2", "sqrt", "hellinger", "log")
 PRECISIONS = ("float32", "float64")
 GRAPH_FEATURES = ("explained", "weighted", "plain")
-WEIGHTS = ("shared", "binary", "heat", "histogram", "cosine")
+WEIGHTS = ("heat", "shared", "binary", "histogram", "cosine")
 SYMMETRIES = ("union", "mutual")
 METRICS = ("euclidean", "cosine", "histogram")
 SEARCHES = ("auto", "exact", "approximate")
-ASSIGNMENTS = ("kmeans", "max")
+ASSIGNMENTS = ("max", "kmeans")
 ORDERS = ("C", "F")
 
 
@@ -96,7 +98,7 @@ class Settings:
         values=METHODS,
     )
     strength: float = method_option(
-        100.0,
+        10.0,
         "Weight of the neighbour graph, without units. 1: the graph counts about as much as the data. 100: the graph "
         "dominates. For mccgr and grnmf.",
         values=Bounds(0, 1e30),
@@ -175,7 +177,7 @@ class Settings:
     @property
     def is_orthogonal(self) -> bool:
         """Whether the graph term, if there is one, has the orthogonal form."""
-        return (self.form or ("paper" if self.solver == "coordinate" else "orthogonal")) == "orthogonal"
+        return (self.form or ("paper" if self.solver == "coordinate" else "orthogonal")) == ORTHOGONAL
 
 
 @dataclass(frozen=True)
@@ -184,9 +186,9 @@ class GraphSettings:
 
     neighbors: int = graph_option(5, "Nearest neighbours of each sample.", values=whole(1))
     weight: str = graph_option(
-        "shared",
-        "Weight of an edge. shared: fraction of neighbours that both samples have in common. binary: 1. heat: "
-        "exp(-distance^2 / 2t^2). histogram: histogram intersection. cosine: cosine similarity.",
+        "heat",
+        "Weight of an edge. heat: exp(-distance^2 / 2t^2). shared: fraction of neighbours that both samples have in "
+        "common. binary: 1. histogram: histogram intersection. cosine: cosine similarity.",
         values=WEIGHTS,
     )
     symmetry: str = graph_option(
@@ -212,7 +214,8 @@ class GraphSettings:
         None,
         "Number of principal components used to find neighbours. 0: use the rows themselves.",
         values=whole(0, 10_000),
-        default_text="0 with --metric histogram; otherwise 50, or 4 times --k if that is more",
+        default_text="0 with --metric histogram; otherwise 50, or 4 times --k if that is more; for sparse data, 200 if "
+        "clusters then hold together better",
     )
     search: str = graph_option(
         "auto",
@@ -252,10 +255,11 @@ class RowSettings:
     """What happens to the rows of X before the factorization."""
 
     normalize: str = basic_option(
-        "hellinger",
-        "Normalization of each row. none: values as they are. l1: sum 1. l2: length 1. sqrt: square root of every "
+        AUTO,
+        "Normalization of each row. auto: none, sqrt, hellinger or log, whichever gives clusters that hold together "
+        "best. none: values as they are. l1: sum 1. l2: length 1. sqrt: square root of every "
         "value. hellinger: l1, then sqrt. log: mean 10, then log(1 + x).",
-        values=NORMALIZATIONS,
+        values=(AUTO, *NORMALIZATIONS),
     )
     dtype: str | None = solver_option(
         None,
@@ -275,10 +279,11 @@ class ClusterSettings:
         values=whole(1),
         default_text="number of components of FACTORS; required for a matrix",
     )
-    assign: str = cluster_option(
-        "kmeans",
-        "kmeans: k-means on the coefficients. max: the component with the largest coefficient.",
+    assign: str | None = cluster_option(
+        None,
+        "max: the component with the largest coefficient. kmeans: k-means on the coefficients.",
         values=ASSIGNMENTS,
+        default_text="max if FACTORS has --form orthogonal and --k is not another number, otherwise kmeans",
     )
     restarts: int = cluster_option(20, "Number of k-means runs. The tightest clusters are kept.", values=whole(1))
     seed: int = field(default=0, metadata=Settings.__dataclass_fields__["seed"].metadata)

@@ -6,24 +6,31 @@ from typing import TYPE_CHECKING, Any
 
 from mccgr_cli.cli import options
 from mccgr_cli.cli.options import MatrixInput, Output
-from mccgr_cli.settings import ClusterSettings, RowSettings
+from mccgr_cli.settings import NORMALIZATIONS, ClusterSettings, RowSettings
 
 if TYPE_CHECKING:
     from mccgr_cli.cli.job import Caller
+
+ROWS = {
+    "default": "none",
+    "values": NORMALIZATIONS,
+    "help": "Normalization of each row. none: values as they are. l1: sum 1. l2: length 1. sqrt: square root of every "
+    "value. hellinger: l1, then sqrt. log: mean 10, then log(1 + x).",
+}
 
 
 @options.command
 @options.gathered("clusters", ClusterSettings)
 @options.output
 @options.matrix("FACTORS")
-@options.gathered("rows", RowSettings, only=("normalize",), changed={"normalize": {"default": "none"}})
+@options.gathered("rows", RowSettings, only=("normalize",), changed={"normalize": ROWS})
 def command(matrix: MatrixInput, clusters: ClusterSettings, rows: RowSettings, output: Output) -> None:
     """Cluster the samples by their coefficients W.
 
     FACTORS is a file from factorize or transform, or - for standard input. You can also give a matrix: then k-means
     clusters its rows, as a baseline to compare with, and --k is required. --transpose, --label-key and --normalize are
-    for matrices only. For a fair comparison, give the --normalize that factorize used: its default is
-    hellinger, the default of this command is none.
+    for matrices only. For a fair comparison, give the --normalize that factorize used ('mccgr info' shows it): the
+    default of this command is none.
 
     \b
     Examples:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,12 +16,13 @@ from mccgr_cli.cli.checkpointing import Checkpointing, checkpointing, keeper_for
 from mccgr_cli.cli.help import GroupedOption
 from mccgr_cli.cli.options import MatrixInput, Output, Resources
 from mccgr_cli.errors import MccgrError, ParameterError
-from mccgr_cli.settings import GRAPH, INITS, GraphSettings, RowSettings, Settings
+from mccgr_cli.settings import AUTO, GRAPH, INITS, NORMALIZATIONS, GraphSettings, RowSettings, Settings
 
 if TYPE_CHECKING:
     from mccgr_cli.blocks.protocol import BlockSource
-    from mccgr_cli.cli.job import Caller, Job
+    from mccgr_cli.cli.job import Caller, Job, Samples
     from mccgr_cli.core.solver import Factors, Start
+    from mccgr_cli.files.readers import Loaded
     from mccgr_cli.workflow.factorization import Graph
 
 INIT = {
@@ -122,15 +123,18 @@ def factorize(
         "factorize", output, request.parameters, derived=(source, "factors"), resources=resources, caller=caller
     ) as job:
         keeper = keeper_for(job, checkpointing, source)
-        to_build = request.graph if uses_graph(settings) and request.graph_file is None else None
-        with job.samples(request.matrix, request.rows, settings, to_build, checkpointing.copies) as (matrix, X, memory):
+        builds = uses_graph(settings) and request.graph_file is None
+        graph_file = None if resumes or request.graph_file is None else job.load(request.graph_file, ("graph",))
+        rows, graph = (request.rows, request.graph) if graph_file is None else made_with(graph_file, request)
+        with job.samples(request.matrix, rows, settings, graph, builds, checkpointing.copies) as samples:
+            X = samples.X
             job.require_space(X.dtype.itemsize * settings.k * (X.shape[0] + X.shape[1]))
             starts = None if resumes else load_start(job, request, X)
-            given_graph = None if resumes else load_graph(job, request, X)
+            given_graph = None if graph_file is None else use_graph(job, request, graph_file, samples)
             kept = keeper.restored(settings, X) if keeper is not None else None
             if kept is None:
-                note_estimate(job, X, settings, to_build, memory)
-                A = factorization.choose_graph(X, settings, request.graph, given_graph, job.reporter.searched)
+                note_estimate(job, X, settings, samples.graph if builds else None, samples.memory)
+                A = factorization.choose_graph(X, settings, samples.graph, given_graph, job.reporter.searched)
             else:
                 A = kept.A
             health = None if A is None else graph_health(A)
@@ -143,7 +147,9 @@ def factorize(
                 resumed = kept.progress if kept is not None else None
                 factors = factorization.factorize(X, settings, A, starts, on_step, resumed, on_pause)
         job.reporter.note(describe(factors, settings))
-        contents = stages.factors_contents(factors, settings, request.rows.normalize, matrix.contents.names(), health)
+        contents = stages.factors_contents(
+            factors, settings, samples.normalization, samples.loaded.contents.names(), health, samples.choice
+        )
         with keeper.saving_on_failed_output() if keeper is not None else nullcontext():
             job.write(contents)
 
@@ -167,27 +173,34 @@ def load_start(job: Job, request: Factorization, X: BlockSource) -> list[Start] 
     return [factorization.check_start(file.contents["W"], file.contents["H"], request.settings.k, X.shape, file.name)]
 
 
-def load_graph(job: Job, request: Factorization, X: BlockSource) -> Graph | None:
-    """The graph that --graph FILE names, if the method uses one."""
+def made_with(file: Loaded, request: Factorization) -> tuple[RowSettings, GraphSettings]:
+    """The normalization and the axes that a graph was made with, unless the user gave others."""
+    rows, graph, stored = request.rows, request.graph, file.contents.attributes
+    if rows.normalize == AUTO and stored.get("normalize") in NORMALIZATIONS:
+        rows = replace(rows, normalize=str(stored["normalize"]))
+    return rows, replace(graph, axes=0 if graph.axes is None else graph.axes)  # no axes are needed any more
+
+
+def use_graph(job: Job, request: Factorization, file: Loaded, samples: Samples) -> Graph | None:
+    """The graph in a file, if the method uses one."""
     from mccgr_cli.core.solver import uses_graph
     from mccgr_cli.workflow import factorization
 
-    if request.graph_file is None:
-        return None
-    file = job.load(request.graph_file, ("graph",))
     used = uses_graph(request.settings)
-    for note in doubts(file.contents.attributes, request, used):
+    for note in doubts(file.contents.attributes, request.settings, samples.normalization, used):
         job.reporter.note(note)
-    return factorization.check_graph(file.contents["A"], X.shape[0], file.name) if used else None
+    return factorization.check_graph(file.contents["A"], samples.X.shape[0], file.name) if used else None
 
 
-def doubts(graph: dict[str, Any], request: Factorization, used: bool) -> Iterator[str]:
+def doubts(graph: dict[str, Any], settings: Settings, normalize: str, used: bool) -> Iterator[str]:
     """Reasons why the given graph may not be what the user wants."""
-    settings, normalize = request.settings, request.rows.normalize
     if not used:
         weight = f"--strength {settings.strength:g}" if settings.alpha is None else f"--alpha {settings.alpha:g}"
         yield f"--graph: not used by --method {settings.method} {weight}"
-    elif graph.get("normalize", normalize) != normalize:
+        return
+    if graph.get("k", settings.k) != settings.k:
+        yield f"--graph: built for --k {graph['k']}, used with --k {settings.k}"
+    if graph.get("normalize", normalize) != normalize:
         yield f"--graph: built with --normalize {graph['normalize']}, used with --normalize {normalize}"
 
 

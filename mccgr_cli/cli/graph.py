@@ -4,40 +4,57 @@ from __future__ import annotations
 
 from mccgr_cli.cli import options
 from mccgr_cli.cli.options import MatrixInput, Output, Resources
-from mccgr_cli.settings import GraphSettings, RowSettings
+from mccgr_cli.errors import ParameterError
+from mccgr_cli.settings import GraphSettings, RowSettings, Settings
 
-AXES = {"axes": {"default_text": "0 with --metric histogram, otherwise 50"}}
+WITH_WEIGHTS = ("k", "method", "keep", "theta", "bandwidth", "seed")  # settings that change the graph
+METHODS = {"help": "Method of the factorization. mccgr: noisy features count less. grnmf: all features count equally."}
 
 
 @options.command
+@options.gathered("settings", Settings, WITH_WEIGHTS, changed={"method": {"values": ("mccgr", "grnmf"), **METHODS}})
 @options.output
 @options.gathered("rows", RowSettings)
 @options.matrix("MATRIX")
-@options.gathered("graph", GraphSettings, changed=AXES, graph_features="plain")
+@options.gathered("graph", GraphSettings)
 @options.resources("memory", "scheduler")
-def command(matrix: MatrixInput, graph: GraphSettings, rows: RowSettings, resources: Resources, output: Output) -> None:
-    """Build the nearest-neighbour graph of the samples.
+def command(
+    matrix: MatrixInput,
+    settings: Settings,
+    graph: GraphSettings,
+    rows: RowSettings,
+    resources: Resources,
+    output: Output,
+) -> None:
+    """Build the nearest-neighbour graph that factorize uses.
 
     Several runs of 'mccgr factorize --graph' can use the file. MATRIX is any file that factorize reads. Give the same
-    --normalize to both commands.
+    --k and --method to both commands. The normalization of the rows is kept in the file, and factorize uses it too.
 
     \b
     Examples:
-      mccgr graph X.h5 --neighbors 5 -o A.h5
-      mccgr graph X.h5 --weight heat --normalize l2 -o A.h5
-      mccgr factorize X.h5 --k 5 --graph "$(mccgr graph X.h5)"
+      mccgr graph X.h5 --k 5 -o A.h5
+      mccgr graph X.h5 --k 5 --weight shared --normalize l2 -o A.h5
+      mccgr factorize X.h5 --k 5 --graph "$(mccgr graph X.h5 --k 5)"
     """
     from mccgr_cli.cli.job import Job
     from mccgr_cli.core.graph import graph_health
     from mccgr_cli.workflow import stages
 
-    parameters = options.parameters(matrix, graph, rows)
-    del parameters["graph_features"]
+    parameters = options.parameters(matrix, settings, graph, rows)
+    parameters = {name: value for name, value in parameters.items() if name not in unused()}
     with Job("graph", output, parameters, derived=(matrix.source, "graph"), resources=resources) as job:
-        with job.samples(matrix, rows, None, graph) as (loaded, X, _):
-            names = loaded.contents.names()
+        with job.samples(matrix, rows, settings, graph) as samples:
+            X, names = samples.X, samples.loaded.contents.names()
+            if settings.k > min(X.shape):
+                raise ParameterError("--k", f"{settings.k} clusters of {X.shape[0]} samples", "give fewer")
             if graph.symmetry == "union":  # then every sample has at least this many edges
                 job.require_space(12.0 * X.shape[0] * min(graph.neighbors, X.shape[0] - 1))
-            contents = stages.make_graph(X, graph, rows.normalize, names, job.reporter.searched)
+            contents = stages.make_graph(X, settings, samples.graph, samples.normalization, names, job.reporter.searched)
         job.reporter.note(f"graph: {graph_health(contents['A'])}")
         job.write(contents)
+
+
+def unused() -> set[str]:
+    """Settings of a factorization that do not change its graph."""
+    return set(Settings.__dataclass_fields__) - set(WITH_WEIGHTS)

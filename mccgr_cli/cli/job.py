@@ -34,14 +34,27 @@ from mccgr_cli.files.container import Contents, encode
 from mccgr_cli.files.lazy_matrix import StoredMatrix
 from mccgr_cli.files.provenance import Input, record
 from mccgr_cli.files.readers import FORMATS, HDF5_SUFFIXES, Loaded, input_errors, load, split_inner
-from mccgr_cli.settings import GraphSettings, RowSettings, Settings
+from mccgr_cli.settings import AUTO, GraphSettings, RowSettings, Settings
 from mccgr_cli.system.memory import available_memory, format_bytes, require_minimum
 from mccgr_cli.system.processes import LocalPool, WorkerPool, usable_cores
 from mccgr_cli.system.signals import postponed_interrupts
+from mccgr_cli.workflow.choice import Choice, settle
 from mccgr_cli.workflow.placement import USABLE, Room, place
 
 if TYPE_CHECKING:
     from mccgr_cli.distributed.connection import Cluster
+
+
+@dataclass(frozen=True)
+class Samples:
+    """A matrix that is ready to compute with."""
+
+    loaded: Loaded
+    X: BlockSource
+    memory: float  # bytes that the run takes
+    normalization: str
+    graph: GraphSettings
+    choice: Choice | None  # how the normalization was chosen
 
 
 @dataclass(frozen=True)
@@ -166,21 +179,24 @@ class Job:
         self,
         matrix: MatrixInput,
         rows: RowSettings,
-        settings: Settings | None,
-        graph: GraphSettings | None,
+        settings: Settings,
+        graph: GraphSettings,
+        builds: bool = True,
         kept: int = 0,
-    ) -> Iterator[tuple[Loaded, BlockSource, float]]:
-        """The matrix to factorize or to build a graph of; its blocks, wherever they fit; and the memory this takes.
+    ) -> Iterator[Samples]:
+        """The matrix to factorize or to build a graph of, with its normalization settled.
 
-        ``kept``: copies of a checkpoint in memory.
+        ``builds``: whether a graph is built. ``kept``: copies of a checkpoint in memory.
         """
         with self.cluster() as cluster:  # before anything is read, which may take long
-            room, loaded = self.room(settings, graph, kept), self.load_matrix(matrix)
-            X = place(loaded, room, rows.normalize, rows.dtype, keep_in_file=cluster is not None)
+            loaded = self.load_matrix(matrix)
+            normalization, graph, choice = self.settle(loaded, rows, settings, graph)
+            room = self.room(settings, graph if builds else None, kept)
+            X = place(loaded, room, normalization, rows.dtype, keep_in_file=cluster is not None)
             if cluster is not None:
                 from mccgr_cli.distributed.blocks import ClusterBlocks
 
-                yield loaded, ClusterBlocks(X, cluster), 0.0
+                yield Samples(loaded, ClusterBlocks(X, cluster), 0.0, normalization, graph, choice)
                 return
             self.note_if_on_disk(X)
             in_file = isinstance(X, StoredMatrix)
@@ -188,7 +204,21 @@ class Job:
             if not in_file and room.is_exceeded_by(size):
                 room.check_whole(size, loaded.name)
                 self.reporter.note(f"{loaded.name}: loaded whole; only HDF5 by rows can stay on disk")
-            yield loaded, blocks_of(X), room.taken(size, in_file)
+            yield Samples(loaded, blocks_of(X), room.taken(size, in_file), normalization, graph, choice)
+
+    def settle(
+        self, loaded: Loaded, rows: RowSettings, settings: Settings, graph: GraphSettings
+    ) -> tuple[str, GraphSettings, Choice | None]:
+        """Choose what the user left open, from rows as they are in the file."""
+        if rows.normalize != AUTO and graph.axes is not None:
+            return rows.normalize, graph, None
+        raw = loaded.contents.datasets["X"].prepared_as("none", rows.dtype).stream()
+        if isinstance(raw, StoredMatrix):
+            loaded.contents.datasets["X"] = raw  # with checked values
+        found = settle(blocks_of(raw), settings.k, settings.seed, rows.normalize, graph)
+        if found[2] is not None:
+            self.reporter.note(str(found[2]))
+        return found
 
     def note_if_on_disk(self, X: Matrix | StoredMatrix) -> None:
         if isinstance(X, StoredMatrix):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from dataclasses import MISSING, dataclass
+from dataclasses import MISSING, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from mccgr_cli.catalog import RANK_HEADINGS
@@ -87,9 +87,11 @@ def command(
       mccgr rank X.h5 --k 2-15 -o ranks.h5 && mccgr plot ranks.h5 -o ranks.svg
       mccgr factorize X.h5 --k "$(mccgr rank X.h5 --k 2-15 --format k)"
     """
+    from mccgr_cli.blocks.in_memory import MemoryBlocks
     from mccgr_cli.blocks.rows import normalize
     from mccgr_cli.cli.job import Job, show
     from mccgr_cli.workflow import ranking, stages
+    from mccgr_cli.workflow.choice import settle
 
     plan = ranking.Plan(trials.ks, trials.runs, trials.share, settings.seed, settings, graph)
     parameters = options.parameters(matrix, settings, graph, trials, normalize=rows.normalize)
@@ -97,8 +99,13 @@ def command(
     with Job("rank", output, parameters, resources=resources) as job:
         X = stages.prepare(job.load_matrix(matrix), "none", "float64")
         whole = X.shape[0]
-        X = normalize(ranking.draw_samples(X, trials.samples, settings.seed), rows.normalize)
+        X = ranking.draw_samples(X, trials.samples, settings.seed)
         ranking.check_plan(plan, X.shape)
+        middle = trials.ks[len(trials.ks) // 2]
+        how, graph, choice = settle(MemoryBlocks(X), middle, settings.seed, rows.normalize, graph)
+        if choice is not None:
+            job.reporter.note(f"{choice}, for k = {middle}")
+        X, plan = normalize(X, how), replace(plan, graph=graph)
         if X.shape[0] < whole:
             job.reporter.note(f"{X.shape[0]} of {whole} samples are used, drawn at random (--samples)")
         tasks = plan.tasks()
@@ -114,7 +121,7 @@ def command(
         if not job.to_stdout:
             show(FORMATS[style](found))
         if output.path is not None:
-            job.write(ranking.ranks_contents(found, plan, X.shape[0], rows.normalize))
+            job.write(ranking.ranks_contents(found, plan, X.shape[0], how))
 
 
 def as_rows(found: Ranking) -> list[dict[str, Any]]:

@@ -25,6 +25,7 @@ EVENNESS = 0.1  # of the principal axes; 0: their own lengths, 1: equal lengths
 DENSE_GRAPH = 2000  # samples up to which eigenvectors are computed from a dense matrix
 MANY = 200_000  # samples from which on eigenvectors are computed with less memory and more steps
 PARTS_RESTARTS = 10  # of k-means in spectral clustering
+FAIR_SHARES = 1.5  # a part of more than half of all samples, and of more than this many times n/k, deserves doubt
 
 
 def build_graph(
@@ -215,6 +216,55 @@ def graph_health(A: sparse.csr_array[Any]) -> GraphHealth:
     return GraphHealth(A.shape[0], int(np.count_nonzero(A.data)) // 2, isolated, int(components))
 
 
+def parts_of(A: sparse.csr_array[Any], k: int, seed: int) -> Array:
+    """k parts of the graph, as the number of the part of each sample.
+
+    Spectral clustering may cut off a few odd samples and leave most others in one part. If it does, the graph is cut
+    into twice as many parts, which are merged again; this is kept if its modularity is higher.
+    """
+    part = spectral_clusters(A, k, seed)
+    n = len(part)
+    if np.bincount(part).max() <= max(0.5, FAIR_SHARES / k) * n or 2 * k > n // 2:
+        return part
+    merged = merge_parts(A, spectral_clusters(A, 2 * k, seed), k)
+    return max(part, merged, key=lambda one: modularity(A, one))
+
+
+def merge_parts(A: sparse.csr_array[Any], part: Array, k: int) -> Array:
+    """Merge the two parts that have the most edges between them, beyond what their degrees explain, until k are left."""
+    names, part = np.unique(part, return_inverse=True)
+    edges, _ = edges_between(A, part)
+    group = np.arange(len(names))
+    while len(edges) > k:
+        degrees = edges.sum(axis=1)
+        gains = edges - np.outer(degrees, degrees)
+        np.fill_diagonal(gains, -np.inf)
+        first, second = sorted(np.unravel_index(gains.argmax(), gains.shape))
+        edges[first] += edges[second]
+        edges[:, first] += edges[:, second]
+        edges = np.delete(np.delete(edges, second, axis=0), second, axis=1)
+        group[group == second] = first
+        group[group > second] -= 1
+    return group[part]
+
+
+def modularity(A: sparse.csr_array[Any], part: Array) -> float:
+    """The fraction of the weights of edges that lies inside parts, beyond what the degrees explain.
+
+    M. E. J. Newman, M. Girvan: Finding and evaluating community structure in networks. Physical Review E 69, 2004.
+    """
+    edges, total = edges_between(A, part)
+    return float(np.trace(edges) - (edges.sum(axis=1) ** 2).sum()) if total > 0 else 0.0
+
+
+def edges_between(A: sparse.csr_array[Any], part: Array) -> tuple[Array, float]:
+    """The weights of the edges between each two parts as fractions of all (parts, parts), and the sum of all."""
+    member = np.eye(int(part.max()) + 1)[part]
+    weights = member.T @ (A @ member)
+    total = float(weights.sum())
+    return weights / (total or 1.0), total
+
+
 @threads_for_blocks()  # rounding, which depends on threads, decides the order of isolated parts
 def spectral_clusters(A: sparse.csr_array[Any], k: int, seed: int) -> Array:
     """Spectral clustering: k parts of the graph with few and light edges between them. Returns the part of each sample.
@@ -230,7 +280,9 @@ def spectral_clusters(A: sparse.csr_array[Any], k: int, seed: int) -> Array:
     weights *= scale[A.indices]
     normalized = sparse.csr_array((weights, A.indices, A.indptr), shape=A.shape)
     if n <= DENSE_GRAPH or 4 * k >= n:
-        vectors = np.linalg.eigh(normalized.toarray())[1][:, -k:]
+        from scipy.linalg import eigh
+
+        vectors = eigh(normalized.toarray(), subset_by_index=(n - k, n - 1))[1]
     else:
         from scipy.sparse.linalg import eigsh
 

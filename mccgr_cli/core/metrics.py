@@ -62,6 +62,13 @@ def numbers_first(name: str) -> tuple[bool, float, str]:
     return (True, 0.0, name) if math.isnan(number) else (False, number, name)  # NaN has no order
 
 
+def agreement(first: Array, second: Array) -> float:
+    """The normalized mutual information of two clusterings (n,) of the same samples."""
+    table = np.zeros((int(first.max()) + 1, int(second.max()) + 1))
+    np.add.at(table, (first, second), 1)
+    return normalized_mutual_information(table)
+
+
 def normalized_mutual_information(table: Array) -> float:
     """MI / max(H(classes), H(clusters)); 1 when both are a single group."""
     joint = table / table.sum()

@@ -14,7 +14,7 @@ from scipy import sparse
 
 from mccgr_cli.blocks.products import transposed_times
 from mccgr_cli.blocks.protocol import Array, BlockSource
-from mccgr_cli.core.graph import spectral_clusters
+from mccgr_cli.core.graph import parts_of
 from mccgr_cli.core.principal_axes import leading_axes, nonzero
 
 SHARE = 0.05  # membership of a sample in the parts of the graph that it does not belong to
@@ -56,8 +56,8 @@ def nndsvd_start(source: BlockSource, k: int, mean: float, rng: np.random.Genera
 
 
 def graph_start(source: BlockSource, k: int, A: sparse.csr_array[Any], rng: np.random.Generator) -> tuple[Array, Array]:
-    """The spectral clusters of the graph: W has the memberships, H the means."""
-    part = spectral_clusters(A, k, int(rng.integers(2**31)))
+    """The parts of the graph: W has the memberships, H the means."""
+    part = parts_of(A, k, int(rng.integers(2**31)))
     member = np.eye(k)[part]
     H = transposed_times(source, member).T / np.maximum(member.sum(axis=0), 1)[:, None]
     H += H.mean() / 1000  # a 0 could not change

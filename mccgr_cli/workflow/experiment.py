@@ -19,7 +19,6 @@ from mccgr_cli.blocks.in_memory import MemoryBlocks
 from mccgr_cli.blocks.protocol import Array, Matrix
 from mccgr_cli.blocks.rows import normalize, weigh_features
 from mccgr_cli.catalog import SCORES
-from mccgr_cli.core.kmeans import kmeans
 from mccgr_cli.core.methods import METHODS
 from mccgr_cli.core.metrics import evaluate
 from mccgr_cli.core.solver import Factors, Start, starting_points, uses_graph
@@ -27,6 +26,8 @@ from mccgr_cli.errors import ParameterError
 from mccgr_cli.files.container import RESULTS, Field
 from mccgr_cli.settings import BASELINES, GraphSettings, Settings
 from mccgr_cli.workflow import factorization
+from mccgr_cli.workflow.choice import settle
+from mccgr_cli.workflow.stages import assign_clusters, assignment_of
 
 SETTLED = 0.01  # largest relative distance of a settled objective from the last one, which it never leaves again
 
@@ -117,7 +118,9 @@ class TrialRunner:
     def __init__(self, trial: Trial, X: Matrix, labels: Array, plan: Plan) -> None:
         samples, self.seed = draw_classes(labels, trial, plan.seed)
         self.trial, self.plan = trial, plan
-        self.X = normalize(X[samples].astype(np.float64), trial.normalize)
+        rows = X[samples].astype(np.float64)
+        how, self.graph, _ = settle(MemoryBlocks(rows), trial.k, self.seed, trial.normalize, plan.graph)
+        self.X = normalize(rows, how)
         self.labels = labels[samples].tolist()
         self.graphs: dict[Hashable, factorization.Graph | None] = {}
         self.starts: dict[Hashable, list[Start]] = {}
@@ -125,7 +128,7 @@ class TrialRunner:
     def rows(self) -> Iterator[Row]:
         plan = self.plan
         pairs = itertools.product(plan.neighbors, plan.weight)
-        graphs = [replace(plan.graph, neighbors=neighbors, weight=weight) for neighbors, weight in pairs]
+        graphs = [replace(self.graph, neighbors=neighbors, weight=weight) for neighbors, weight in pairs]
         rho: Array | None = None
         for method in plan.methods:
             if method in BASELINES:
@@ -175,11 +178,15 @@ class TrialRunner:
             columns |= {"strength": settings.strength} if settings.alpha is None else {"alpha": settings.alpha}
         if method.weighted:
             columns |= {"keep": settings.keep} if settings.theta is None else {"theta": settings.theta}
-        return factors, self.clustered(settings.method, factors.W, columns)
+        assign = assignment_of(A is not None and settings.is_orthogonal)
+        return factors, self.clustered(settings.method, factors.W, columns, assign)
 
-    def clustered(self, method: str, samples: Matrix, columns: Mapping[str, Any] | None = None) -> Row:
-        """A row with the scores of k-means clusters of these samples."""
-        scores = evaluate(self.labels, kmeans(samples, self.trial.k, self.plan.restarts, self.seed))
+    def clustered(
+        self, method: str, samples: Matrix, columns: Mapping[str, Any] | None = None, assign: str = "kmeans"
+    ) -> Row:
+        """A row with the scores of the clusters of these samples."""
+        found = assign_clusters(samples, self.trial.k, assign, self.plan.restarts, self.seed)
+        scores = evaluate(self.labels, found)
         trial = {"k": self.trial.k, "run": self.trial.run, "method": method, "normalize": self.trial.normalize}
         return {**NOT_APPLICABLE, **trial, **(columns or {}), **{name: getattr(scores, name) for name in SCORES}}
 

@@ -11,7 +11,7 @@ from scipy import sparse
 
 from mccgr_cli.blocks.in_memory import as_source
 from mccgr_cli.blocks.protocol import Array, BlockSource, Matrix
-from mccgr_cli.core.graph import build_graph, explained_variance, spectral_clusters
+from mccgr_cli.core.graph import build_graph, explained_variance, parts_of
 from mccgr_cli.core.methods import METHODS
 from mccgr_cli.core.neighbours import Search, check_search
 from mccgr_cli.core.solver import Factors, OnPause, Progress, Start, Step, solve, uses_graph
@@ -45,7 +45,7 @@ def choose_graph(
     features = graph_settings.graph_features if METHODS[settings.method].weighted else "plain"
     weights = learn_weights(X, settings) if features != "plain" else None
     if features == "explained":
-        part = spectral_clusters(build_graph(X, graph_settings, weights), settings.k, settings.seed)
+        part = parts_of(build_graph(X, graph_settings, weights), settings.k, settings.seed)
         weights = weights_by_parts(X, part)
     return build_graph(X, graph_settings, weights, on_search)
 
@@ -73,6 +73,9 @@ def check_graph(given: Any, samples: int, where: str) -> Graph:
         raise DataError(where, f"a graph of {A.shape[0]} samples for a matrix of {samples}", "build it again")
     if A.nnz and abs(A - A.T).max() > 1e-6 * A.max():
         raise DataError(where, "the graph is not symmetric", "build it again with 'mccgr graph'")
+    if A.diagonal().any():  # a sample is no neighbour of itself
+        A = sparse.csr_array(A - sparse.diags_array(A.diagonal()))
+        A.eliminate_zeros()
     return A
 
 

@@ -17,7 +17,7 @@ from mccgr_cli.blocks.protocol import Array, BlockSource, Matrix
 from mccgr_cli.blocks.rows import TransformedBlocks
 from mccgr_cli.catalog import HISTORY
 from mccgr_cli.core import kmeans as clustering
-from mccgr_cli.core.graph import GraphHealth, build_graph
+from mccgr_cli.core.graph import GraphHealth
 from mccgr_cli.core.methods import METHODS
 from mccgr_cli.core.neighbours import Search
 from mccgr_cli.core.solver import Factors, transform
@@ -26,7 +26,9 @@ from mccgr_cli.files.container import FACTORS, Contents
 from mccgr_cli.files.lazy_matrix import StoredMatrix
 from mccgr_cli.files.readers import Loaded
 from mccgr_cli.images.settings import Description, Learning
-from mccgr_cli.settings import NORMALIZATIONS, GraphSettings, Settings
+from mccgr_cli.settings import NORMALIZATIONS, ORTHOGONAL, GraphSettings, Settings
+from mccgr_cli.workflow.choice import Choice
+from mccgr_cli.workflow.factorization import choose_graph
 
 GRAPH_COUNTS = ("edges", "isolated", "components")  # of GraphHealth, stored with factors
 SAME_FEATURES = "describe the new samples by the same features; images with 'mccgr extract --codebook'"
@@ -81,14 +83,19 @@ def read_codebook(matrix: Loaded) -> Codebook:
 
 
 def make_graph(
-    X: Matrix | BlockSource,
-    settings: GraphSettings,
+    X: BlockSource,
+    settings: Settings,
+    graph: GraphSettings,
     normalization: str,
     names: dict[str, Any],
     on_search: Callable[[Search], None] | None = None,
 ) -> Contents:
-    """A graph file, with the recall if the search was approximate. ``on_search`` receives how neighbours were found."""
-    attributes = {name: value for name, value in asdict(settings).items() if value is not None}
+    """A graph file: the graph that a factorization with these settings builds.
+
+    It has the recall if the search was approximate. ``on_search`` receives how neighbours were found.
+    """
+    attributes = {name: value for name, value in asdict(graph).items() if value is not None}
+    attributes |= {"k": settings.k, "method": settings.method, "seed": settings.seed, "normalize": normalization}
 
     def searched(search: Search) -> None:
         if not search.exact:
@@ -96,9 +103,9 @@ def make_graph(
         if on_search is not None:
             on_search(search)
 
-    A = build_graph(X, settings, None, searched)
+    A = choose_graph(X, settings, graph, None, searched)
     sample_names = {name: names[name] for name in ("sample_names",) if name in names}
-    return Contents("graph", {"A": A, **sample_names}, {**attributes, "normalize": normalization})
+    return Contents("graph", {"A": A, **sample_names}, attributes)
 
 
 def require_datasets(factors: Loaded, *names: str) -> None:
@@ -110,18 +117,28 @@ def require_datasets(factors: Loaded, *names: str) -> None:
 
 
 def factors_contents(
-    factors: Factors, settings: Settings, normalization: str, names: dict[str, Any], graph: GraphHealth | None = None
+    factors: Factors,
+    settings: Settings,
+    normalization: str,
+    names: dict[str, Any],
+    graph: GraphHealth | None = None,
+    choice: Choice | None = None,
 ) -> Contents:
-    """A factors file. The graph is not stored, only its counts."""
+    """A factors file. The graph is not stored, only its counts; ``choice`` is how the normalization was chosen."""
     history = {f"history/{name}": factors.history[name] for name in HISTORY}
     attributes = {name: value for name, value in asdict(settings).items() if value is not None}
     attributes |= {"alpha": factors.alpha, "normalize": normalization, "converged": factors.converged}
     if graph is not None:
         attributes |= {f"graph_{name}": getattr(graph, name) for name in GRAPH_COUNTS}
+        attributes["form"] = ORTHOGONAL if settings.is_orthogonal else "paper"
+    if choice is not None:
+        attributes["choice"] = str(choice)
     return Contents("factors", {"W": factors.W, "H": factors.H, "rho": factors.rho, **history, **names}, attributes)
 
 
-def cluster(source: Loaded, normalization: str, assign: str, k: int | None, restarts: int, seed: int) -> Contents:
+def cluster(
+    source: Loaded, normalization: str, assign: str | None, k: int | None, restarts: int, seed: int
+) -> Contents:
     """Clusters of the coefficients in a factors file, or of the samples in a matrix file (the baseline)."""
     contents = source.contents
     names = contents.names()
@@ -137,11 +154,18 @@ def cluster(source: Loaded, normalization: str, assign: str, k: int | None, rest
             raise ParameterError("--k", f"the {samples.shape[1]} components are the clusters", "leave it out")
         if normalization != "none":
             raise ParameterError("--normalize", f"{source.name} holds factors, not a matrix", "leave it out")
-    k = k or samples.shape[1]
+    components, k = samples.shape[1], k or samples.shape[1]
+    if assign is None:
+        assign = assignment_of(contents.attributes.get("form") == ORTHOGONAL and k == components)
     assignments = assign_clusters(samples, k, assign, restarts, seed)
     factors = {name: contents[name] for name in FACTORS if name in contents}
     chosen = {"cluster_k": k, "cluster_assign": assign, "cluster_restarts": restarts, "cluster_seed": seed}
     return Contents("clusters", {"assignments": assignments, **factors, **names}, {**contents.attributes, **chosen})
+
+
+def assignment_of(components_are_clusters: bool) -> str:
+    """How samples are assigned to clusters by default."""
+    return "max" if components_are_clusters else "kmeans"
 
 
 def assign_clusters(samples: Matrix, k: int, assign: str, restarts: int, seed: int) -> Array:
@@ -150,8 +174,8 @@ def assign_clusters(samples: Matrix, k: int, assign: str, restarts: int, seed: i
     return clustering.largest_coefficient(samples) if assign == "max" else clustering.kmeans(samples, k, restarts, seed)
 
 
-def check_clusters(k: int, assign: str, samples: int) -> None:
-    if k > samples and assign == "kmeans":
+def check_clusters(k: int, assign: str | None, samples: int) -> None:
+    if k > samples and assign != "max":
         raise ParameterError("--k", f"{k} clusters for {samples} samples", "give fewer")
 
 
