@@ -50,7 +50,9 @@ def command(
                 raise ParameterError("--k", f"{settings.k} clusters of {X.shape[0]} samples", "give fewer")
             if graph.symmetry == "union":  # then every sample has at least this many edges
                 job.require_space(12.0 * X.shape[0] * min(graph.neighbors, X.shape[0] - 1))
-            contents = stages.make_graph(X, settings, samples.graph, samples.normalization, names, job.reporter.searched)
+            contents = stages.make_graph(
+                X, settings, samples.graph, samples.normalization, names, job.reporter.searched
+            )
         job.reporter.note(f"graph: {graph_health(contents['A'])}")
         job.write(contents)
 

@@ -231,7 +231,7 @@ def parts_of(A: sparse.csr_array[Any], k: int, seed: int) -> Array:
 
 
 def merge_parts(A: sparse.csr_array[Any], part: Array, k: int) -> Array:
-    """Merge the two parts that have the most edges between them, beyond what their degrees explain, until k are left."""
+    """Merge two parts with many edges between them, beyond what their degrees explain, until k parts are left."""
     names, part = np.unique(part, return_inverse=True)
     edges, _ = edges_between(A, part)
     group = np.arange(len(names))

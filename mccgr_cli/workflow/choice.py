@@ -102,7 +102,7 @@ class Trial:
     def __init__(self, X: Matrix, k: int, seed: int, candidate: Candidate, graph: GraphSettings) -> None:
         self.k, self.seed = k, seed
         axes = replace(graph, axes=candidate.axes if candidate.axes is not None else graph.axes).axes_for(k)
-        self.points = search_points(normalize(X.copy(), candidate.normalize), axes, None)
+        self.points: Matrix = search_points(normalize(X.copy(), candidate.normalize), axes, None)  # type: ignore[assignment]
         self.settings = GraphSettings(neighbors=graph.neighbors, axes=0)
         self.A = build_graph(self.points, self.settings)
         self.part = parts_of(self.A, k, seed)

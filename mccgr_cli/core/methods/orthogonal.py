@@ -20,7 +20,7 @@ from mccgr_cli.core.principal_axes import nonzero
 
 
 class OrthogonalUpdate(AlternatingUpdate):
-    """W <- W * sqrt(2c / (a + sqrt(a^2 + 4bc))), the root of b z^4 + a z^2 = c; docs/METHOD.md has a, b, c and the proof.
+    """W <- W * sqrt(2c / (a + sqrt(a^2 + 4bc))), where b z^4 + a z^2 = c; docs/METHOD.md has a, b, c and the proof.
 
     H moves as in the multiplicative updates.
     """
@@ -35,7 +35,7 @@ class OrthogonalUpdate(AlternatingUpdate):
         """Give every column of W the size that the graph term asks for. WH does not change."""
         degrees = self.graph.plain_degrees
         squares = np.einsum("ik,ik,i->k", self.W, self.W, degrees, dtype=np.float64)
-        sizes = nonzero(np.sqrt(squares / nonzero(degrees.sum() / len(self.H))))
+        sizes = nonzero(np.sqrt(squares * len(self.H) / (degrees.sum() or 1)))
         self.W /= sizes.astype(self.W.dtype)
         self.H *= sizes[:, None]
 
@@ -44,7 +44,7 @@ class OrthogonalUpdate(AlternatingUpdate):
         shared = (
             np.ascontiguousarray(weighted.T, dtype=dtype),
             (weighted @ self.H.T).astype(dtype),
-            (self.overlap / nonzero(self.mean_overlap)).astype(dtype),
+            (self.overlap / (self.mean_overlap or 1)).astype(dtype),
             self.products,
         )
         rows = (self.W, self.neighbour_sum, self.graph.degrees)
@@ -59,7 +59,7 @@ class OrthogonalUpdate(AlternatingUpdate):
             W_b = self.W[some].astype(np.float64)
             self.overlap += W_b.T @ (degrees[some, None] * W_b)
         excess = self.overlap - self.mean_overlap * np.eye(k)
-        self.graph_value += float((excess**2).sum()) / (2 * nonzero(self.mean_overlap))
+        self.graph_value += float((excess**2).sum()) / (2 * (self.mean_overlap or 1))
 
 
 def step_rows(
