@@ -8,7 +8,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -17,13 +16,13 @@ from scipy import sparse
 from mccgr_cli.blocks.from_file import blocks_of
 from mccgr_cli.blocks.protocol import Matrix
 from mccgr_cli.blocks.rows import normalize as normalize_rows
-from mccgr_cli.core.solver import Factors, Start, Step, check_solver
+from mccgr_cli.core.solver import Factors, Start, Step, check_solver, uses_graph
 from mccgr_cli.errors import ArgumentError, DataError, ParameterError
 from mccgr_cli.files.readers.checks import as_real
 from mccgr_cli.files.values import check_values
-from mccgr_cli.settings import AUTO, GraphSettings, RowSettings, Settings, checked
+from mccgr_cli.settings import GraphSettings, RowSettings, Settings, checked
 from mccgr_cli.workflow import factorization
-from mccgr_cli.workflow.choice import settle
+from mccgr_cli.workflow.choice import settle, without_graph
 
 
 def factorize(
@@ -52,6 +51,7 @@ def factorize(
     metric: str | None = GraphSettings.metric,
     heat_width: float | None = GraphSettings.heat_width,
     axes: int | None = GraphSettings.axes,
+    evenness: float | None = GraphSettings.evenness,
     search: str = GraphSettings.search,
     graph_features: str = GraphSettings.graph_features,
     on_step: Callable[[Step], None] | None = None,
@@ -92,12 +92,11 @@ def settled_rows(
     X: Any, settings: Settings, graph_settings: GraphSettings, rows: RowSettings, graph: Any = None
 ) -> tuple[Matrix, str, GraphSettings]:
     """Normalized rows, how they were normalized, and the settings of the graph: chosen where they were left open."""
-    X, normalization = as_matrix(X), rows.normalize
-    if graph is not None and graph_settings.axes is None:
-        graph_settings = replace(graph_settings, axes=0)  # none is built
-    if normalization == AUTO or graph_settings.axes is None:
-        source = blocks_of(X)
-        normalization, graph_settings, _ = settle(source, settings.k, settings.seed, normalization, graph_settings)
+    X = as_matrix(X)
+    if graph is not None or not uses_graph(settings):
+        graph_settings = without_graph(graph_settings)
+    source = blocks_of(X)
+    normalization, graph_settings, _ = settle(source, settings.k, settings.seed, rows.normalize, graph_settings)
     return prepare(X, normalization), normalization, graph_settings
 
 

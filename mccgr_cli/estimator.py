@@ -80,7 +80,7 @@ class MCCGR(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
         Normalization of each row. auto: none, sqrt, hellinger or log, whichever gives clusters of the fitted samples
         that hold together best. l1: sum 1. l2: length 1. sqrt: square root of every value. hellinger: l1, then sqrt.
         log: mean 10, then log(1 + x).
-    n_neighbors, weight, symmetry, metric, heat_width, axes, search, graph_features
+    n_neighbors, weight, symmetry, metric, heat_width, axes, evenness, search, graph_features
         Settings of the neighbour graph, as in ``mccgr factorize --help``.
     n_clusters : int, default=None
         Number of clusters in ``labels_``. None: the number of components.
@@ -182,6 +182,7 @@ class MCCGR(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
         metric: str | None = GraphSettings.metric,
         heat_width: float | None = GraphSettings.heat_width,
         axes: int | None = GraphSettings.axes,
+        evenness: float | None = GraphSettings.evenness,
         search: str = GraphSettings.search,
         graph_features: str = GraphSettings.graph_features,
         n_clusters: int | None = None,

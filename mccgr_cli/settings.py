@@ -214,8 +214,15 @@ class GraphSettings:
         None,
         "Number of principal components used to find neighbours. 0: use the rows themselves.",
         values=whole(0, 10_000),
-        default_text="0 with --metric histogram; otherwise 50, or 4 times --k if that is more; for sparse data, 200 if "
-        "clusters then hold together better",
+        default_text="0 with --metric histogram; otherwise 50, or 4 times --k if that is more",
+    )
+    evenness: float | None = graph_option(
+        None,
+        "How much the lengths of the principal components are evened out before neighbours are searched. 0: they keep "
+        "their lengths, so that the largest differences between samples count most. 1: all count equally.",
+        values=Bounds(0, 1),
+        metavar="FRACTION",
+        default_text="0.1 or 0.5, whichever gives clusters that hold together better",
     )
     search: str = graph_option(
         "auto",

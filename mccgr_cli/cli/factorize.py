@@ -114,6 +114,7 @@ def factorize(
     from mccgr_cli.core.graph import graph_health
     from mccgr_cli.core.solver import check_solver, uses_graph
     from mccgr_cli.workflow import factorization, stages
+    from mccgr_cli.workflow.choice import without_graph
 
     settings, resumes = request.settings, checkpointing.resume is not None
     check_start_option(request, resumes)
@@ -125,7 +126,8 @@ def factorize(
         keeper = keeper_for(job, checkpointing, source)
         builds = uses_graph(settings) and request.graph_file is None
         graph_file = None if resumes or request.graph_file is None else job.load(request.graph_file, ("graph",))
-        rows, graph = (request.rows, request.graph) if graph_file is None else made_with(graph_file, request)
+        rows = request.rows if graph_file is None else made_with(graph_file, request.rows)
+        graph = request.graph if builds else without_graph(request.graph)
         with job.samples(request.matrix, rows, settings, graph, builds, checkpointing.copies) as samples:
             X = samples.X
             job.require_space(X.dtype.itemsize * settings.k * (X.shape[0] + X.shape[1]))
@@ -173,12 +175,10 @@ def load_start(job: Job, request: Factorization, X: BlockSource) -> list[Start] 
     return [factorization.check_start(file.contents["W"], file.contents["H"], request.settings.k, X.shape, file.name)]
 
 
-def made_with(file: Loaded, request: Factorization) -> tuple[RowSettings, GraphSettings]:
-    """The normalization and the axes that a graph was made with, unless the user gave others."""
-    rows, graph, stored = request.rows, request.graph, file.contents.attributes
-    if rows.normalize == AUTO and stored.get("normalize") in NORMALIZATIONS:
-        rows = replace(rows, normalize=str(stored["normalize"]))
-    return rows, replace(graph, axes=0 if graph.axes is None else graph.axes)  # no axes are needed any more
+def made_with(file: Loaded, rows: RowSettings) -> RowSettings:
+    """The normalization that a graph was made with, unless the user gave another."""
+    stored = file.contents.attributes.get("normalize")
+    return replace(rows, normalize=stored) if rows.normalize == AUTO and stored in NORMALIZATIONS else rows
 
 
 def use_graph(job: Job, request: Factorization, file: Loaded, samples: Samples) -> Graph | None:

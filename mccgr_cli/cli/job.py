@@ -34,11 +34,11 @@ from mccgr_cli.files.container import Contents, encode
 from mccgr_cli.files.lazy_matrix import StoredMatrix
 from mccgr_cli.files.provenance import Input, record
 from mccgr_cli.files.readers import FORMATS, HDF5_SUFFIXES, Loaded, input_errors, load, split_inner
-from mccgr_cli.settings import AUTO, GraphSettings, RowSettings, Settings
+from mccgr_cli.settings import GraphSettings, RowSettings, Settings
 from mccgr_cli.system.memory import available_memory, format_bytes, require_minimum
 from mccgr_cli.system.processes import LocalPool, WorkerPool, usable_cores
 from mccgr_cli.system.signals import postponed_interrupts
-from mccgr_cli.workflow.choice import Choice, settle
+from mccgr_cli.workflow.choice import Choice, is_open, settle
 from mccgr_cli.workflow.placement import USABLE, Room, place
 
 if TYPE_CHECKING:
@@ -210,7 +210,7 @@ class Job:
         self, loaded: Loaded, rows: RowSettings, settings: Settings, graph: GraphSettings
     ) -> tuple[str, GraphSettings, Choice | None]:
         """Choose what the user left open, from rows as they are in the file."""
-        if rows.normalize != AUTO and graph.axes is not None:
+        if not is_open(rows.normalize, graph):
             return rows.normalize, graph, None
         raw = loaded.contents.datasets["X"].prepared_as("none", rows.dtype).stream()
         if isinstance(raw, StoredMatrix):

@@ -21,7 +21,7 @@ from mccgr_cli.settings import GraphSettings
 
 WIDTH_SAMPLE = 2000  # samples whose mean distance is the width of the heat kernel
 EDGE_BLOCK = 1 << 14  # edges that are weighted together
-EVENNESS = 0.1  # of the principal axes; 0: their own lengths, 1: equal lengths
+EVENNESS = 0.1  # of the principal axes, if none is chosen; 0: their own lengths, 1: equal lengths
 DENSE_GRAPH = 2000  # samples up to which eigenvectors are computed from a dense matrix
 MANY = 200_000  # samples from which on eigenvectors are computed with less memory and more steps
 PARTS_RESTARTS = 10  # of k-means in spectral clustering
@@ -61,7 +61,7 @@ def build_graph(
             X = X.whole
         elif len(groups := row_groups(X, room)) == 1:
             X, groups = X.take(groups[0]), ()
-    points = search_points(X, settings.axes_for(), counts)
+    points = search_points(X, settings, settings.axes_for(), counts)
     metric = settings.metric or ("cosine" if settings.weight == "cosine" else "euclidean")
     found = nearest(points, neighbors, metric, settings.search, groups)
     if on_search is not None:
@@ -77,20 +77,24 @@ def build_graph(
     return A
 
 
-def search_points(X: Matrix | BlockSource, axes: int, counts: Array | None) -> Matrix | BlockSource:
+def search_points(
+    X: Matrix | BlockSource, settings: GraphSettings, axes: int, counts: Array | None
+) -> Matrix | BlockSource:
     """The points among which neighbours are searched: samples on principal axes or, with 0 axes, the rows of X."""
     if axes:
-        return principal_coordinates(X, axes, counts)
+        return principal_coordinates(X, axes, counts, EVENNESS if settings.evenness is None else settings.evenness)
     return X if counts is None else transformed(X, weigh_features, counts)
 
 
 @threads_for_blocks()
-def principal_coordinates(X: Matrix | BlockSource, axes: int, counts: Array | None) -> Array:
+def principal_coordinates(
+    X: Matrix | BlockSource, axes: int, counts: Array | None, evenness: float = EVENNESS
+) -> Array:
     """The samples on principal axes, (n, axes); in single precision if they are many."""
     source = as_source(X)
     scale = None if counts is None else np.sqrt(counts)
     dtype = "float32" if source.shape[0] > LARGEST_EXACT else "float64"
-    return coordinates(source, moments(source).means, axes, EVENNESS, scale, dtype)
+    return coordinates(source, moments(source).means, axes, evenness, scale, dtype)
 
 
 def edge_weights(

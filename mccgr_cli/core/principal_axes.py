@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+from scipy import sparse
+from scipy.linalg import eigh
 
 from mccgr_cli.blocks.products import narrow_product, times
 from mccgr_cli.blocks.protocol import Array, BlockSource, Matrix, Partial, sum_over_blocks
@@ -85,6 +89,19 @@ def coordinates(
     lengths = np.sqrt(np.einsum("ij,ij->i", projected, projected, dtype=np.float64))  # norm would copy the array
     projected /= nonzero(lengths)[:, None].astype(dtype)
     return projected
+
+
+def coordinates_of_few(X: Matrix, axes: int, evennesses: Sequence[float]) -> list[Array]:
+    """The :func:`coordinates` of few samples, from their inner products (n, n); once for each evenness."""
+    n, d = X.shape
+    products: Any = X @ X.T
+    K = products.toarray() if sparse.issparse(products) else products
+    centred = K - K.mean(axis=0) - K.mean(axis=1)[:, None] + K.mean()
+    rank = min(axes, n - 1, d)
+    squares, vectors = eigh(centred, subset_by_index=(n - rank, n - 1))
+    sizes = np.sqrt(np.where(squares > n * np.finfo(K.dtype).eps * squares[-1], squares, 0))
+    found = [vectors * (sizes / nonzero(sizes) ** evenness) for evenness in evennesses]
+    return [points / nonzero(np.linalg.norm(points, axis=1))[:, None] for points in found]
 
 
 def nonzero(values: Array) -> Array:

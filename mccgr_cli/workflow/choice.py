@@ -1,4 +1,4 @@
-"""Choose the normalization of the rows, and how many principal axes to search neighbours on, without labels.
+"""Choose the normalization of the rows, and the evenness of the principal axes, without labels.
 
 Every candidate has a graph of the samples, and k parts of this graph. The parts that hold together best are chosen:
 in the graphs of all candidates (modularity), and when some of the samples are left out (stability). If samples are
@@ -7,7 +7,6 @@ many, this is done with some of them.
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -17,28 +16,28 @@ from scipy import sparse
 from mccgr_cli.blocks.protocol import Array, BlockSource, Matrix, Partial, sum_over_blocks
 from mccgr_cli.blocks.rows import normalize, row_sizes
 from mccgr_cli.blocks.threads import threads_for_blocks
-from mccgr_cli.core.graph import build_graph, modularity, parts_of, search_points
+from mccgr_cli.core.graph import build_graph, modularity, parts_of
 from mccgr_cli.core.metrics import agreement
+from mccgr_cli.core.principal_axes import coordinates_of_few
 from mccgr_cli.settings import AUTO, GraphSettings
 
-CANDIDATES = ("none", "sqrt", "hellinger", "log")
-KEEP_SIZES = ("none", "sqrt")  # candidates in which rows keep their sizes
+NORMALIZATIONS = ("none", "sqrt", "hellinger", "log")
+KEEP_SIZES = ("none", "sqrt")  # normalizations in which rows keep their sizes
 EQUAL_SIZES = 0.1  # relative spread of the sums of rows below which rows are not scaled: their sums are no accident
-MANY_AXES = 200  # tried for sparse X too: words of texts need more axes than genes
+EVENNESSES = (0.1, 0.5)
 LEAST_SAMPLE, SAMPLE_PER_CLUSTER = 1000, 20  # samples that the choice is made with
 LEFT_OUT, DRAWS = 0.2, 3  # stability: fraction of the samples that is left out, and how often
-STABILITY_POWER = 0.25  # how much stability counts beside modularity
 
 
 @dataclass(frozen=True)
 class Candidate:
-    """A normalization, and a number of principal axes (None: the default)."""
+    """A normalization of the rows and an evenness of the principal axes (None: there are no axes)."""
 
     normalize: str
-    axes: int | None
+    evenness: float | None
 
     def __str__(self) -> str:
-        return self.normalize if self.axes is None else f"{self.normalize} with {self.axes} axes"
+        return self.normalize if self.evenness is None else f"{self.normalize}/{self.evenness:g}"
 
 
 @dataclass(frozen=True)
@@ -46,65 +45,84 @@ class Choice:
     """The chosen candidate, and the score of every candidate."""
 
     chosen: Candidate
-    scores: dict[str, float]  # by the name of the candidate
+    scores: dict[Candidate, float]
 
     def __str__(self) -> str:
-        listed = ", ".join(f"{name} {score:.3f}" for name, score in self.scores.items())
-        return f"rows: --normalize {self.chosen} holds together best ({listed})"
-
-
-def candidates(X: Matrix, k: int, normalization: str, graph: GraphSettings) -> list[Candidate]:
-    """What there is to choose from; an option that the user gave is obeyed."""
-    ways: Sequence[str] = (normalization,)
-    if normalization == AUTO:
-        sums = row_sizes(X, "l1")
-        ways = KEEP_SIZES if sums.std() < EQUAL_SIZES * sums.mean() else CANDIDATES
-    axes: list[int | None] = [None]
-    if graph.axes is None and sparse.issparse(X) and graph.axes_for(k) < MANY_AXES < min(X.shape) // 2:
-        axes.append(MANY_AXES)
-    return [Candidate(*one) for one in itertools.product(ways, axes)]
-
-
-def choose(source: BlockSource, k: int, seed: int, normalization: str, graph: GraphSettings) -> Choice | None:
-    """The best candidate for rows that are not yet normalized; None if there is nothing to choose."""
-    rng = np.random.default_rng(seed)
-    X = some_rows(source, max(LEAST_SAMPLE, SAMPLE_PER_CLUSTER * k), rng)
-    pool = candidates(X, k, normalization, graph)
-    n = X.shape[0]
-    if len(pool) == 1 and pool[0].normalize == normalization and pool[0].axes == graph.axes:
-        return None
-    if n <= k or k == 1:
-        return Choice(pool[0], {})
-    subsets = [np.sort(rng.choice(n, max(k, int((1 - LEFT_OUT) * n)), replace=False)) for _ in range(DRAWS)]
-    trials = [Trial(X, k, seed, one, graph) for one in pool]
-    scores = {
-        str(one): max(float(np.mean([modularity(other.A, trial.part) for other in trials])), 0.0)
-        * trial.stability(subsets) ** STABILITY_POWER
-        for one, trial in zip(pool, trials, strict=True)
-    }
-    return Choice(max(pool, key=lambda one: scores[str(one)]), scores)
+        evenness = "" if self.chosen.evenness is None else f" --evenness {self.chosen.evenness:g}"
+        ranked = sorted(self.scores.items(), key=lambda one: -one[1])
+        listed = ", ".join(f"{candidate} {score:.3f}" for candidate, score in ranked)
+        why = f": clusters hold together best ({listed})" if listed else ""
+        return f"chosen: --normalize {self.chosen.normalize}{evenness}{why}"
 
 
 def settle(
     source: BlockSource, k: int, seed: int, normalization: str, graph: GraphSettings
 ) -> tuple[str, GraphSettings, Choice | None]:
-    """The normalization and the settings of the graph after the choice, and the choice if there was one."""
-    choice = choose(source, k, seed, normalization, graph)
-    if choice is None:
+    """Choose what is left open, for rows that are not yet normalized.
+
+    Returns
+    -------
+    tuple
+        The normalization, the settings of the graph, and the choice, if there was any.
+    """
+    if not is_open(normalization, graph):
         return normalization, graph, None
-    chosen = choice.chosen
-    return chosen.normalize, replace(graph, axes=chosen.axes if chosen.axes is not None else graph.axes), choice
+    choice = choose(source, k, seed, normalization, graph)
+    return choice.chosen.normalize, replace(graph, evenness=choice.chosen.evenness), choice
+
+
+def without_graph(graph: GraphSettings) -> GraphSettings:
+    """The settings where no graph is built: there is no evenness to choose."""
+    return graph if graph.evenness is not None else replace(graph, evenness=EVENNESSES[0])
+
+
+def is_open(normalization: str, graph: GraphSettings) -> bool:
+    """Whether there is anything to choose."""
+    return normalization == AUTO or (graph.evenness is None and graph.axes_for() > 0)
+
+
+def choose(source: BlockSource, k: int, seed: int, normalization: str, graph: GraphSettings) -> Choice:
+    rng = np.random.default_rng(seed)
+    X = some_rows(source, max(LEAST_SAMPLE, SAMPLE_PER_CLUSTER * k), rng)
+    n = X.shape[0]
+    evennesses = (graph.evenness,) if graph.evenness is not None or not graph.axes_for() else EVENNESSES
+    normalizations = open_normalizations(X) if normalization == AUTO else (normalization,)
+    if not 1 < k < n:
+        return Choice(Candidate(normalizations[0], evennesses[0]), {})
+    trials = [one for how in normalizations for one in make_trials(X, how, evennesses, k, seed, graph)]
+    subsets = [np.sort(rng.choice(n, max(k, int((1 - LEFT_OUT) * n)), replace=False)) for _ in range(DRAWS)]
+    scores = {
+        trial.candidate: float(np.mean([modularity(other.A, trial.part) for other in trials]))
+        * trial.stability(subsets)
+        for trial in trials
+    }
+    return Choice(max(scores, key=lambda one: scores[one]), scores)
+
+
+def open_normalizations(X: Matrix) -> Sequence[str]:
+    sums = row_sizes(X, "l1")
+    return KEEP_SIZES if sums.std() < EQUAL_SIZES * sums.mean() else NORMALIZATIONS
+
+
+def make_trials(
+    X: Matrix, how: str, evennesses: Sequence[float | None], k: int, seed: int, graph: GraphSettings
+) -> list[Trial]:
+    """The trials of one normalization; they share the principal axes."""
+    rows, axes = normalize(X.copy(), how), graph.axes_for(k)
+    if not axes:
+        return [Trial(Candidate(how, one), rows, k, seed, graph.neighbors) for one in evennesses]
+    lengths = [one for one in evennesses if one is not None]
+    points = coordinates_of_few(rows, axes, lengths)
+    return [Trial(Candidate(how, one), at, k, seed, graph.neighbors) for one, at in zip(lengths, points, strict=True)]
 
 
 class Trial:
-    """The graph of a candidate, and its parts."""
+    """A candidate: its points, their graph, and the parts of the graph."""
 
-    def __init__(self, X: Matrix, k: int, seed: int, candidate: Candidate, graph: GraphSettings) -> None:
-        self.k, self.seed = k, seed
-        axes = replace(graph, axes=candidate.axes if candidate.axes is not None else graph.axes).axes_for(k)
-        self.points: Matrix = search_points(normalize(X.copy(), candidate.normalize), axes, None)  # type: ignore[assignment]
-        self.settings = GraphSettings(neighbors=graph.neighbors, axes=0)
-        self.A = build_graph(self.points, self.settings)
+    def __init__(self, candidate: Candidate, points: Matrix, k: int, seed: int, neighbors: int) -> None:
+        self.candidate, self.points, self.k, self.seed = candidate, points, k, seed
+        self.settings = GraphSettings(neighbors=neighbors, axes=0)
+        self.A = build_graph(points, self.settings)
         self.part = parts_of(self.A, k, seed)
 
     def stability(self, subsets: Sequence[Array]) -> float:

@@ -175,7 +175,7 @@ def combine(tasks: Sequence[Task], results: Sequence[Any], X: Matrix, plan: Plan
         faults = (result for result in results if isinstance(result, MccgrError))
         raise next(faults, DataError("worker processes", "all of them died", "give fewer --jobs"))
     with threadpool_limits(limits=1):  # so that rounding does not depend on the number of threads
-        points = search_points(X, plan.graph.axes_for(max(plan.ks)), rho)
+        points = search_points(X, plan.graph, plan.graph.axes_for(max(plan.ks)), rho)
         rows = [cluster_criteria(k, runs[k], points) for k in plan.all_ks()]
     columns = {name: np.array([row[name] for row in rows]) for name in RANK_HEADINGS}
     if masks:
