@@ -84,7 +84,7 @@ def noisy_sources(folder: Path) -> list[Source]:
 
 
 def with_noise(source: Source) -> Source:
-    return replace(source, name=f"{source.name} + noise", noise=NOISE)
+    return replace(source, name=f"{source.name}+noise", noise=NOISE)
 
 
 def is_development(folder: Path) -> bool:

@@ -22,12 +22,17 @@ def held_out(data: DataSet, seed: int) -> dict[str, float]:
     new, old = np.sort(order[:count]), np.sort(order[count:])
     model = mccgr_cli.MCCGR(n_components=data.k, random_state=seed).fit(data.X[old])
     majority = majority_classes(model.labels_, data.labels[old])
-    rightly = [majority.get(cluster) for cluster in model.labels_.tolist()] == data.labels[old]
-    predicted = [majority.get(cluster) for cluster in model.predict(data.X[new]).tolist()] == data.labels[new]
+    right = classes_of(model.labels_, majority) == data.labels[old]
+    right_when_predicted = classes_of(model.predict(data.X[new]), majority) == data.labels[new]
     kept = model.predict(data.X[old]) == model.labels_
-    return {name: float(np.mean(one)) for name, one in zip(SCORES, (rightly, predicted, kept), strict=True)}
+    return {name: float(one.mean()) for name, one in zip(SCORES, (right, right_when_predicted, kept), strict=True)}
 
 
 def majority_classes(clusters: Array, labels: Array) -> dict[int, int]:
     """The most frequent class of each cluster."""
     return {int(one): int(np.bincount(labels[clusters == one]).argmax()) for one in np.unique(clusters)}
+
+
+def classes_of(clusters: Array, majority: dict[int, int]) -> Array:
+    """The class that stands for the cluster of each sample."""
+    return np.array([majority[cluster] for cluster in clusters.tolist()])

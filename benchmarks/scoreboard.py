@@ -13,7 +13,7 @@ from mccgr_cli.blocks.protocol import Array
 
 COLUMNS = ("set", "method", "seed", "score", "value")
 NONE = "-"
-TIE = 0.0005  # smaller differences are ties: they are not visible in the tables
+DIGITS = 3  # that tables show; scores that are equal in them are ties
 FEWEST_SETS = 6  # for a signed-rank test; with fewer, p cannot be below .05
 
 
@@ -55,10 +55,8 @@ class Scoreboard:
 def by_set(title: str, means: Array, methods: Sequence[str], sets: Sequence[str]) -> str:
     """One row for each method, one column for each set. The best of each column is bold."""
     best = [np.nanmax(column) if np.isfinite(column).any() else np.nan for column in means.T]
-    rows = [
-        [method, *(number(value, value > top - TIE) for value, top in zip(row, best, strict=True))]
-        for method, row in zip(methods, means, strict=True)
-    ]
+    is_best = means.round(DIGITS) == np.round(best, DIGITS)
+    rows = [[method, *map(number, row, bold)] for method, row, bold in zip(methods, means, is_best, strict=True)]
     return table([title, *sets], rows)
 
 
@@ -84,7 +82,7 @@ def mean_ranks(means: Array) -> Array:
     complete = np.isfinite(means).all(axis=1)
     ranks = np.full(len(means), np.nan)
     if complete.any():
-        ranks[complete] = rankdata(-means[complete].round(3), axis=0).mean(axis=1)
+        ranks[complete] = rankdata(-means[complete].round(DIGITS), axis=0).mean(axis=1)
     return ranks
 
 
@@ -93,7 +91,8 @@ def shortfall(gaps: Array, sets: Sequence[str]) -> str:
     if not np.isfinite(gaps).any():
         return NONE
     worst = int(np.nanargmax(gaps))
-    return f"{max(gaps[worst], 0):.3f} ({sets[worst]})" if gaps[worst] > TIE else "0"
+    largest = round(float(gaps[worst]), DIGITS)
+    return f"{number(largest)} ({sets[worst]})" if largest > 0 else "0"
 
 
 def paired_tests(means: Array, methods: Sequence[str], ours: str) -> str:
@@ -101,10 +100,9 @@ def paired_tests(means: Array, methods: Sequence[str], ours: str) -> str:
     mine = means[list(methods).index(ours)]
     rows = []
     for method, other in zip(methods, means, strict=True):
-        gaps = (mine - other)[np.isfinite(mine - other)]
+        gaps = (mine - other)[np.isfinite(mine - other)].round(DIGITS)
         if method != ours and len(gaps):
-            wins, losses = int((gaps > TIE).sum()), int((gaps < -TIE).sum())
-            counts = [wins, len(gaps) - wins - losses, losses]
+            counts = [int((np.sign(gaps) == sign).sum()) for sign in (1, 0, -1)]
             rows.append([method, f"{gaps.mean():+.3f}", f"{np.median(gaps):+.3f}", *counts, p_value(gaps)])
     return table([f"{ours} against", "mean difference", "median", "wins", "ties", "losses", "p"], rows)
 
@@ -118,7 +116,7 @@ def p_value(gaps: Array) -> str:
     return "<.001" if p < 0.001 else f"{p:.3f}"
 
 
-def number(value: float, bold: bool = False, digits: int = 3) -> str:
+def number(value: float, bold: bool = False, digits: int = DIGITS) -> str:
     if not np.isfinite(value):
         return NONE
     return f"**{value:.{digits}f}**" if bold else f"{value:.{digits}f}"
