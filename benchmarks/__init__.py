@@ -1,1 +1,3 @@
-"""Benchmarks of speed (``python -m benchmarks``) and of quality (the scripts named in docs/REPRODUCTION.md)."""
+"""Benchmarks of speed (``python -m benchmarks``) and of quality (``python -m benchmarks suite``, and the scripts that
+docs/REPRODUCTION.md names).
+"""

@@ -1,6 +1,7 @@
 """Make all tables of docs/PERFORMANCE.md, or only the named ones.
 
     python -m benchmarks [iteration objective precision neighbours growth small solvers] [--data DATA] [--figures DIR]
+    python -m benchmarks suite DATA ...      the tables of docs/QUALITY.md; see python -m benchmarks suite --help
 
 DATA has matrices/COIL20.mat, matrices/TDT2.mat, and caltech101/ with images. Without --data, the parts that need these
 files are left out. All programs are compared in the same run: run nothing else meanwhile. It takes about 25 minutes.
@@ -9,13 +10,17 @@ files are left out. All programs are compared in the same run: run nothing else 
 from __future__ import annotations
 
 import argparse
+import sys
 from pathlib import Path
 
-from benchmarks import growth, iteration, neighbours, objective, precision, small, solvers
+from benchmarks import growth, iteration, neighbours, objective, precision, small, solvers, suite
 from benchmarks.timing import machine
 
 
 def main() -> None:
+    if sys.argv[1:2] == ["suite"]:  # it has options of its own
+        suite.main(sys.argv[2:])
+        return
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("parts", nargs="*")
     options.add_argument("--data", type=Path)
