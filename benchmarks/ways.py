@@ -15,9 +15,10 @@ import numpy as np
 
 import mccgr_cli
 from benchmarks.datasets import DataSet
+from mccgr_cli.blocks.in_memory import MemoryBlocks
 from mccgr_cli.blocks.protocol import Array, Matrix
 from mccgr_cli.blocks.rows import normalize
-from mccgr_cli.core.graph import spectral_clusters
+from mccgr_cli.core.graph import build_graph, explained_variance, spectral_clusters
 from mccgr_cli.core.kmeans import kmeans, largest_coefficient
 from mccgr_cli.core.solver import Factors
 from mccgr_cli.settings import ClusterSettings, GraphSettings, RowSettings, Settings, by_preset
@@ -93,20 +94,23 @@ def factorize(rows: Matrix, settings: Settings) -> Factors:
 # The graph alone
 
 
-def by_parts_of_graph(data: DataSet, seed: int, features: str) -> tuple[Array]:
-    """The spectral clusters of the graph that version 0.1 builds by default, or of one with other features.
+def by_parts_of_graph(data: DataSet, seed: int, weighted: bool) -> tuple[Array]:
+    """The spectral clusters of the graph that version 0.1 builds by default, or of the same graph without weights.
 
     Every setting is written out, because defaults change.
     """
     settings = Settings(
         k=data.k, method="mccgr", keep=0.5, bandwidth="adaptive", solver="multiplicative", tolerance=1e-3, seed=seed
     )
-    axes = max(50, 4 * data.k)
-    graph = GraphSettings(5, "shared", "union", "euclidean", axes=axes, search="exact", graph_features=features)
-    A = factorization.choose_graph(rows_by(data.X, "hellinger"), settings, graph)
-    if A is None:
-        raise ValueError("mccgr uses a graph")
-    return (spectral_clusters(A, data.k, seed),)
+    graph = GraphSettings(
+        neighbors=5, weight="shared", metric="euclidean", axes=max(50, 4 * data.k), evenness=0.1, search="exact"
+    )
+    rows, weights = rows_by(data.X, "hellinger"), None
+    if weighted:
+        first = build_graph(rows, graph, factorization.learn_weights(rows, settings))
+        shares = explained_variance(MemoryBlocks(rows), spectral_clusters(first, data.k, seed))
+        weights = shares / (shares + 0.1 * shares.mean())
+    return (spectral_clusters(build_graph(rows, graph, weights), data.k, seed),)
 
 
 # Ways of mccgr
@@ -116,18 +120,19 @@ def by_preset_paper(data: DataSet, seed: int) -> tuple[Array]:
     """``mccgr run --preset paper``"""
     rows = rows_by(data.X, by_preset("paper", RowSettings).normalize)
     factors = factorize(rows, by_preset("paper", Settings, k=data.k, seed=seed))
-    return (assigned(factors, by_preset("paper", ClusterSettings, k=data.k, seed=seed)),)
+    return (assigned(factors, by_preset("paper", ClusterSettings, k=data.k, seed=seed), False),)
 
 
 def by_defaults(data: DataSet, seed: int, method: str) -> tuple[Array, Array]:
     """``mccgr factorize`` and ``mccgr cluster``; and the component with the largest coefficient."""
     factors = mccgr_cli.factorize(data.X, data.k, method=method, seed=seed)
-    return assigned(factors, ClusterSettings(k=data.k, seed=seed)), largest_coefficient(factors.W)
+    clusters = assigned(factors, ClusterSettings(k=data.k, seed=seed), Settings(k=data.k).is_orthogonal)
+    return clusters, largest_coefficient(factors.W)
 
 
-def assigned(factors: Factors, chosen: ClusterSettings) -> Array:
-    k = chosen.k or factors.W.shape[1]
-    return stages.assign_clusters(factors.W, k, chosen.assign, chosen.restarts, chosen.seed)
+def assigned(factors: Factors, chosen: ClusterSettings, components_are_clusters: bool) -> Array:
+    k, assign = chosen.k or factors.W.shape[1], chosen.assign or stages.assignment_of(components_are_clusters)
+    return stages.assign_clusters(factors.W, k, assign, chosen.restarts, chosen.seed)
 
 
 OURS = "mccgr"
@@ -141,12 +146,12 @@ WAYS = [
     Way(("spectral clustering",), by_spectral_clustering, simple=True),
     Way(("NMF",), by_nmf, simple=True),
     Way(("GRNMF, Cai",), by_grnmf_of_cai, simple=True),
-    Way(("parts of the graph of 0.1",), partial(by_parts_of_graph, features="explained")),
+    Way(("parts of the graph of 0.1",), partial(by_parts_of_graph, weighted=True)),
     Way(("mccgr, `--preset paper`",), by_preset_paper),
     GRNMF,
     MCCGR,
 ]
-NOISE_WAYS = [Way(("parts of an unweighted graph",), partial(by_parts_of_graph, features="plain")), GRNMF, MCCGR]
+NOISE_WAYS = [Way(("parts of an unweighted graph",), partial(by_parts_of_graph, weighted=False)), GRNMF, MCCGR]
 
 
 def cluster(way: Way, data: DataSet, seed: int) -> tuple[Array, ...]:

@@ -10,6 +10,7 @@ import numpy as np
 from scipy import sparse
 
 from mccgr_cli.blocks.in_memory import as_source
+from mccgr_cli.blocks.products import moments
 from mccgr_cli.blocks.protocol import Array, BlockSource, Matrix
 from mccgr_cli.core.graph import build_graph, explained_variance, parts_of
 from mccgr_cli.core.methods import METHODS
@@ -21,6 +22,7 @@ from mccgr_cli.settings import GraphSettings, Settings
 Graph: TypeAlias = "sparse.csr_array[Any]"  # an adjacency (n, n)
 
 WEIGHING_STEPS = 20  # enough iterations to learn feature weights for a neighbour search
+LEAST_DEVIATION = 1e-4  # of a feature, relative to the largest: what varies less has no larger weight
 HALF_WEIGHT = 0.1  # a feature with this fraction of the mean explained share gets the weight 1/2
 
 
@@ -57,13 +59,17 @@ def learn_weights(X: Matrix | BlockSource, settings: Settings) -> Array:
 
 
 def weights_by_parts(X: Matrix | BlockSource, part: Array) -> Array:
-    """The feature weights (d,) if the parts are the classes: s / (s + c mean(s)), c = HALF_WEIGHT.
+    """The feature weights (d,) if the parts are the classes: s / (s + c mean(s)) / v, c = HALF_WEIGHT.
 
-    s is the share of a feature's variance that lies between the parts. Features that differ between the parts get
-    nearly equal weights; features that do not are noise, or about something else.
+    s is the share of a feature's variance that lies between the parts, v its standard deviation. Features that differ
+    between the parts get nearly equal weights in units of v; features that do not are noise, or about something else.
     """
-    shares = explained_variance(as_source(X), part)
-    return shares / (shares + HALF_WEIGHT * shares.mean()) if shares.any() else np.ones(len(shares))
+    source = as_source(X)
+    shares, deviations = explained_variance(source, part), np.sqrt(moments(source).spread(source.shape[0]))
+    if not shares.any():
+        return np.ones(len(shares))
+    weights = shares / (shares + HALF_WEIGHT * shares.mean())
+    return np.asarray(weights / np.maximum(deviations / deviations.max(), LEAST_DEVIATION))
 
 
 def check_graph(given: Any, samples: int, where: str) -> Graph:

@@ -20,6 +20,8 @@ from mccgr_cli.blocks.protocol import Array
 SETTLED = 1e-3  # a bandwidth has settled when it changes by less than this fraction in one iteration,
 SETTLE_AFTER = 9  # after this number of iterations
 FAIR_STEPS = 8  # first steps, with equal weights; then features are weighted by how well they are explained
+LARGEST_SHARE = 0.05  # of a feature in what is explained
+SMALLEST_ERROR = 1e-6  # 2 sigma^2 is at least this part of the mean spread of a feature; below are rounding errors
 LARGEST_SCALE = 1e9  # of 2 sigma^2, relative to the mean error: all features then have the same weight
 
 
@@ -116,7 +118,8 @@ class Correntropy(Loss):
         explained = np.maximum(self.spread - errors, 0)
         if mean == 0 or not explained.any():  # while nothing is explained, all features have the same weight
             return mean * LARGEST_SCALE
-        return mean * scale_that_keeps(self.keep, errors / mean, explained / explained.sum())
+        fitted = mean * scale_that_keeps(self.keep, errors / mean, limited_shares(explained))
+        return max(fitted, SMALLEST_ERROR * float(self.spread.mean()))
 
     def weights(self, errors: Array) -> Array:
         return np.asarray(np.exp(-in_units_of(self.scale, errors)))
@@ -132,6 +135,13 @@ class Correntropy(Loss):
         # An error far above 2 sigma^2 has hardly any effect, neither here nor in the mean, so it may be inexact.
         effect = self.weights(np.maximum(errors - slack, 0)) * slack
         return np.asarray(effect > np.minimum(errors, self.scale).mean())
+
+
+def limited_shares(explained: Array) -> Array:
+    """The share of each feature in what is explained, with a limit: one large feature must not outweigh all others."""
+    shares = explained / explained.sum()
+    shares = np.minimum(shares, max(LARGEST_SHARE, 2 / len(shares)))
+    return np.asarray(shares / shares.sum())
 
 
 def scale_that_keeps(keep: float, errors: Array, shares: Array) -> float:
