@@ -32,6 +32,7 @@ def factorize(
     method: str = Settings.method,
     strength: float = Settings.strength,
     alpha: float | None = Settings.alpha,
+    form: str | None = Settings.form,
     keep: float = Settings.keep,
     theta: float | None = Settings.theta,
     bandwidth: str | float = Settings.bandwidth,

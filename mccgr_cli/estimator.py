@@ -55,6 +55,9 @@ class MCCGR(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
         Weight of the neighbour graph. At 1 the graph and the data pull on a sample about equally.
     alpha : float, default=None
         Weight of the graph in absolute units, as in the paper. If given, ``strength`` is not used.
+    form : {"orthogonal", "paper"}, default=None
+        Form of the graph term. orthogonal: every sample belongs mostly to one component. paper: components may overlap.
+        None: paper with ``solver="coordinate"``, otherwise orthogonal.
     keep : float, default=0.5
         Fraction of the explained variance that feature weighting must preserve. Lower values silence more features.
     theta : float, default=None
@@ -157,6 +160,7 @@ class MCCGR(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
         method: str = Settings.method,
         strength: float = Settings.strength,
         alpha: float | None = Settings.alpha,
+        form: str | None = Settings.form,
         keep: float = Settings.keep,
         theta: float | None = Settings.theta,
         bandwidth: str | float = Settings.bandwidth,
