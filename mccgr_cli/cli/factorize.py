@@ -111,8 +111,10 @@ def factorize(
     """Factorize a matrix file and write a factors file."""
     from mccgr_cli.cli.job import Job
     from mccgr_cli.core.graph import graph_health
+    from mccgr_cli.core.landmarks import learn_landmarks, size_of_landmarks
     from mccgr_cli.core.solver import check_solver, uses_graph
     from mccgr_cli.workflow import factorization, stages
+    from mccgr_cli.workflow.prediction import landmark_datasets
 
     settings, resumes = request.settings, checkpointing.resume is not None
     check_start_option(request, resumes)
@@ -124,7 +126,8 @@ def factorize(
         keeper = keeper_for(job, checkpointing, source)
         to_build = request.graph if uses_graph(settings) and request.graph_file is None else None
         with job.samples(request.matrix, request.rows, settings, to_build, checkpointing.copies) as (matrix, X, memory):
-            job.require_space(X.dtype.itemsize * settings.k * (X.shape[0] + X.shape[1]))
+            size = X.dtype.itemsize * settings.k * (X.shape[0] + X.shape[1])
+            job.require_space(size + size_of_landmarks(*X.shape, settings.k))
             starts = None if resumes else load_start(job, request, X)
             given_graph = None if resumes else load_graph(job, request, X)
             kept = keeper.restored(settings, X) if keeper is not None else None
@@ -142,8 +145,9 @@ def factorize(
             ):
                 resumed = kept.progress if kept is not None else None
                 factors = factorization.factorize(X, settings, A, starts, on_step, resumed, on_pause)
+                names = matrix.contents.names() | landmark_datasets(learn_landmarks(X, factors.rho, settings.k))
         job.reporter.note(describe(factors, settings))
-        contents = stages.factors_contents(factors, settings, request.rows.normalize, matrix.contents.names(), health)
+        contents = stages.factors_contents(factors, settings, request.rows.normalize, names, health)
         with keeper.saving_on_failed_output() if keeper is not None else nullcontext():
             job.write(contents)
 

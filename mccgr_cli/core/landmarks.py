@@ -61,3 +61,8 @@ def learn_landmarks(source: BlockSource, rho: Array, k: int) -> Landmarks:
         return Landmarks(projection, projection.points(source), np.arange(n))
     samples = np.linspace(0, n - 1, MOST_LANDMARKS).astype(np.int64)
     return Landmarks(projection, projection.chosen_points(source, samples), samples)
+
+
+def size_of_landmarks(samples: int, features: int, k: int) -> float:
+    """The bytes of landmarks in a file, about."""
+    return 4.0 * (min(samples, MOST_LANDMARKS) + features) * min(axes_for(k), samples, features)
