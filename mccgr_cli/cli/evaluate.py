@@ -36,8 +36,8 @@ def command(source: str, labels: str | None, style: str) -> None:
 
     Prints the accuracy (clusters are matched with classes by the Hungarian algorithm), the normalized mutual
     information (NMI, divided by the larger entropy, as in the paper), the adjusted Rand index (ARI), the purity, and
-    the number of samples of each class in each cluster. If CLUSTERS is from predict, a cluster has the class that it has
-    among the old samples, so that old and new samples are judged in the same way.
+    the number of samples of each class in each cluster. If CLUSTERS is from predict, a cluster keeps the class that it
+    has among the old samples.
 
     \b
     Examples:

@@ -63,10 +63,10 @@ def command(
     factorize reads. If MODEL was made from images, NEW may also be a folder of images, or one image; they are described
     by the same visual words. If both matrices name their features, features are matched by name.
 
-    A new sample gets the cluster of the most similar old samples: the 5 nearest vote, and near ones count more. Silenced
-    features do not count. Samples that MODEL was made from keep their clusters. For each sample, the table has the
-    cluster and its certainty, which is the share of the votes (0 to 1). If the old samples had labels, it also has the
-    class that the cluster was matched with, as by evaluate.
+    A new sample gets the cluster of the most similar old samples: the 5 nearest vote, and near ones count more.
+    Silenced features do not count. Samples that MODEL was made from keep their clusters. For each sample, the table has
+    the cluster and its certainty, which is the share of the votes (0 to 1). If the old samples had labels, it also has
+    the class that evaluate matches with the cluster.
 
     \b
     Examples:

@@ -65,7 +65,7 @@ def as_mtx(export: Export, what: str) -> bytes:
 
 
 def assignments(export: Export) -> Rows:
-    """One row per sample. Clusters of new samples also have a certainty and, if the old samples had classes, a class."""
+    """One row per sample. New samples also have a certainty and, if the old samples had classes, a class."""
     contents = export.contents
     labels, classes = contents.labels_as_text(), contents.correspondence()
     columns = {"sample": names(export, "n"), "cluster": contents["assignments"].tolist()}
