@@ -68,7 +68,7 @@ def test_old_samples_keep_their_clusters_whatever_these_are(make, d, dtype):
 
 
 def test_features_without_weight_do_not_count():
-    X, labels = planted()
+    X, _ = planted()
     rho = np.ones(24)
     rho[:4] = 0
     learnt = learn_landmarks(MemoryBlocks(X), rho, 3)
@@ -113,8 +113,8 @@ def test_all_samples_the_same_is_no_error():
 
 def test_neighbours_among_others_are_those_of_all_distances():
     rng = np.random.default_rng(0)
-    X, queries = (1e-4 * rng.random((n, 3)).astype(np.float32) + 1 for n in (500, 40))
-    squares = ((queries[:, None].astype(float) - X[None]) ** 2).sum(axis=2)
+    X, queries = (1e-5 * rng.random((n, 3)) + np.arange(n)[:, None] % 2 for n in (500, 40))  # two dense groups
+    squares = ((queries[:, None] - X[None]) ** 2).sum(axis=2)
     columns, found = neighbours_among(X, queries, 5)
     np.testing.assert_allclose(found, np.sort(squares, axis=1)[:, :5], rtol=1e-9)
     np.testing.assert_allclose(np.take_along_axis(squares, columns, 1), found, rtol=1e-9)
@@ -184,7 +184,7 @@ def test_features_are_matched_by_name(mccgr, refused, clusters, tmp_path):
 
 def test_the_same_clusters_with_little_memory(mccgr, tmp_path):
     """Landmarks are learnt, and new samples placed, without loading X."""
-    X, labels = planted(6000, 240)
+    X, _ = planted(6000, 240)
     for name, rows in (("old", X), ("new", X[::-1])):
         (tmp_path / f"{name}.h5").write_bytes(encode(Contents("matrix", {"X": rows})))
     tables = []
