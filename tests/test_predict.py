@@ -252,7 +252,7 @@ def test_new_images_are_described_by_the_old_words(mccgr, refused, model, tmp_pa
     mccgr("extract", tmp_path / "new", "--codebook", model / "matrix.h5", "--jobs", 0, "-o", by_hand)
     rows = rows_of(mccgr("predict", model, tmp_path / "new", "--jobs", 0))
     assert rows == rows_of(mccgr("predict", model / "clusters.h5", by_hand))
-    assert [row["sample"] for row in rows][0] == "brick/brick_06.png"
+    assert rows[0]["sample"] == "brick/brick_06.png"
     one = rows_of(mccgr("predict", model, tmp_path / "new" / "brick" / "brick_06.png", "--jobs", 0))
     assert (one[0]["cluster"], one[0]["certainty"]) == (rows[0]["cluster"], rows[0]["certainty"])
 
