@@ -11,7 +11,6 @@ import numpy as np
 from scipy import sparse
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.metrics import pairwise_distances_argmin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
@@ -20,7 +19,7 @@ from mccgr_cli.blocks.from_file import blocks_of
 from mccgr_cli.blocks.products import moments
 from mccgr_cli.blocks.protocol import Array, Matrix
 from mccgr_cli.catalog import SILENCED
-from mccgr_cli.core import kmeans as clustering
+from mccgr_cli.core.landmarks import Landmarks, learn_landmarks
 from mccgr_cli.core.solver import Step, squared_errors, transform, why_not_converged
 from mccgr_cli.errors import ArgumentError
 from mccgr_cli.settings import PRESETS, ClusterSettings, GraphSettings, RowSettings, Settings, checked, settings_of
@@ -157,6 +156,7 @@ class MCCGR(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
     converged_: bool
     history_: dict[str, Array]
     reconstruction_err_: float
+    _landmarks: Landmarks
 
     def __init__(
         self,
@@ -237,6 +237,7 @@ class MCCGR(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
         self.embedding_, self.components_, self.feature_weights_ = factors.W, factors.H, factors.rho
         self.n_components_, self.n_iter_, self.alpha_ = settings.k, factors.iterations, factors.alpha
         self.converged_, self.history_ = factors.converged, factors.history
+        self._landmarks = learn_landmarks(blocks_of(rows), factors.rho, settings.k, graph_settings.evenness)
         seen = self._coefficients(rows)  # the same way as for new samples
         members = [self.labels_ == label for label in np.unique(self.labels_)]
         self.cluster_centers_ = np.array([seen[one].mean(axis=0) for one in members])
@@ -267,15 +268,14 @@ class MCCGR(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
         return np.asarray(W @ self.components_)
 
     def predict(self, X: Any) -> Array:
-        """The cluster of new samples, from their coefficients (see ``transform``).
+        """The cluster of new samples, as ``mccgr predict``: that of the most similar fitted samples.
 
-        kmeans: the nearest of ``cluster_centers_``. max: the largest coefficient. The graph is not used, so a fitted
-        sample may get another cluster than in ``labels_``.
+        The 5 nearest vote, and near ones count more. Silenced features do not count. Fitted samples keep their
+        ``labels_``, if samples with the same features have the same label (of more than 100,000 samples, only 100,000
+        vote, and others may get another cluster).
         """
-        W = self.transform(X)
-        if self.assign_labels == "max":
-            return clustering.largest_coefficient(W)
-        return np.asarray(np.unique(self.labels_)[pairwise_distances_argmin(W, self.cluster_centers_)])
+        check_is_fitted(self)
+        return self._landmarks.predict(blocks_of(self._rows(X)), self.labels_)[0]
 
     def score(self, X: Any, y: Any = None) -> float:
         """How well features are predicted from the other features: 1 - |X - Y|^2 / |X|^2, at most 1.

@@ -36,7 +36,8 @@ def command(source: str, labels: str | None, style: str) -> None:
 
     Prints the accuracy (clusters are matched with classes by the Hungarian algorithm), the normalized mutual
     information (NMI, divided by the larger entropy, as in the paper), the adjusted Rand index (ARI), the purity, and
-    the number of samples of each class in each cluster.
+    the number of samples of each class in each cluster. If CLUSTERS is from predict, a cluster keeps the class that it
+    has among the old samples.
 
     \b
     Examples:
@@ -50,6 +51,7 @@ def command(source: str, labels: str | None, style: str) -> None:
 def evaluate(source: str, labels: str | None, style: str) -> None:
     """Print the scores of a clusters file."""
     from mccgr_cli.cli.job import show
+    from mccgr_cli.cli.progress import say
     from mccgr_cli.core import metrics
     from mccgr_cli.errors import DataError
     from mccgr_cli.files.readers import load
@@ -58,7 +60,10 @@ def evaluate(source: str, labels: str | None, style: str) -> None:
     truth = true_classes(loaded, labels)
     if truth is None:
         raise DataError(loaded.name, "no labels to compare the clusters with", "give them with --labels FILE")
-    show(FORMATS[style](metrics.evaluate(truth, loaded.contents["assignments"])))
+    known = loaded.contents.correspondence()
+    if metrics.applies(known, truth):
+        say(f"{loaded.name}: the class of each cluster is that of the samples it was learnt from")
+    show(FORMATS[style](metrics.evaluate(truth, loaded.contents["assignments"], known)))
 
 
 def summary(scores: Scores) -> dict[str, Any]:

@@ -112,9 +112,11 @@ def factorize(
     """Factorize a matrix file and write a factors file."""
     from mccgr_cli.cli.job import Job
     from mccgr_cli.core.graph import graph_health
+    from mccgr_cli.core.landmarks import learn_landmarks, size_of_landmarks
     from mccgr_cli.core.solver import check_solver, uses_graph
     from mccgr_cli.workflow import factorization, stages
     from mccgr_cli.workflow.choice import without_graph
+    from mccgr_cli.workflow.prediction import landmark_datasets
 
     settings, resumes = request.settings, checkpointing.resume is not None
     check_start_option(request, resumes)
@@ -130,7 +132,8 @@ def factorize(
         graph = request.graph if builds else without_graph(request.graph)
         with job.samples(request.matrix, rows, settings, graph, builds, checkpointing.copies) as samples:
             X = samples.X
-            job.require_space(X.dtype.itemsize * settings.k * (X.shape[0] + X.shape[1]))
+            size = X.dtype.itemsize * settings.k * (X.shape[0] + X.shape[1])
+            job.require_space(size + size_of_landmarks(*X.shape, settings.k))
             starts = None if resumes else load_start(job, request, X)
             given_graph = None if graph_file is None else use_graph(job, request, graph_file, samples)
             kept = keeper.restored(settings, X) if keeper is not None else None
@@ -148,10 +151,10 @@ def factorize(
             ):
                 resumed = kept.progress if kept is not None else None
                 factors = factorization.factorize(X, settings, A, starts, on_step, resumed, on_pause)
+                landmarks = learn_landmarks(X, factors.rho, settings.k, samples.graph.evenness)
+                names = samples.loaded.contents.names() | landmark_datasets(landmarks)
         job.reporter.note(describe(factors, settings))
-        contents = stages.factors_contents(
-            factors, settings, samples.normalization, samples.loaded.contents.names(), health, samples.choice
-        )
+        contents = stages.factors_contents(factors, settings, samples.normalization, names, health, samples.choice)
         with keeper.saving_on_failed_output() if keeper is not None else nullcontext():
             job.write(contents)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -25,8 +25,12 @@ class Scores:
     matches: list[str]  # the class that each of these first clusters was matched with
 
 
-def evaluate(labels: Sequence[object], assignments: Array) -> Scores:
-    """Compare the clusters (n,) of samples with their classes. The numbers of clusters and classes may differ."""
+def evaluate(labels: Sequence[object], assignments: Array, known: Mapping[int, str] | None = None) -> Scores:
+    """Compare the clusters (n,) of samples with their classes. The numbers of clusters and classes may differ.
+
+    ``known``: the class of each cluster, if other samples have decided it; otherwise the best matching is found. It is
+    not used if none of these classes occurs.
+    """
     from scipy.optimize import linear_sum_assignment  # slow to import
 
     class_names = sorted({str(label) for label in labels}, key=numbers_first)
@@ -36,7 +40,12 @@ def evaluate(labels: Sequence[object], assignments: Array) -> Scores:
     table = np.zeros((len(class_names), len(cluster_ids)), dtype=np.int64)
     np.add.at(table, (classes, clusters), 1)
 
-    rows, columns = linear_sum_assignment(table, maximize=True)  # Kuhn-Munkres
+    if applies(known, class_names):
+        places = {int(cluster): column for column, cluster in enumerate(cluster_ids)}
+        pairs = [(codes[name], places[c]) for c, name in (known or {}).items() if name in codes and c in places]
+        rows, columns = np.array(sorted(pairs), dtype=int).reshape(-1, 2).T
+    else:
+        rows, columns = linear_sum_assignment(table, maximize=True)  # Kuhn-Munkres
     matched = int(table[rows, columns].sum())
     order = np.concatenate([columns, np.setdiff1d(np.arange(len(cluster_ids)), columns)])
     table = table[:, order]
@@ -51,6 +60,11 @@ def evaluate(labels: Sequence[object], assignments: Array) -> Scores:
         clusters=[int(cluster_ids[column]) for column in order],
         matches=[class_names[row] for row in rows],
     )
+
+
+def applies(known: Mapping[int, str] | None, classes: Sequence[str]) -> bool:
+    """Whether a correspondence of clusters and classes is about these classes."""
+    return bool(set((known or {}).values()) & set(classes))
 
 
 def numbers_first(name: str) -> tuple[bool, float, str]:

@@ -15,6 +15,7 @@ from mccgr_cli.blocks.protocol import Array, BlockSource, Matrix, Partial, sum_o
 
 OVERSAMPLE = 10  # extra directions of the randomized SVD
 PASSES = 5  # over X; each improves the directions
+DISTANCE_SHARE = 0.1  # of a typical length: the last axis of a projection
 
 
 @dataclass(frozen=True)
@@ -85,10 +86,68 @@ def coordinates(
     n, d = source.shape
     rng = np.random.default_rng(0)  # only for the first directions: the axes do not depend on them
     found = leading_axes(source, min(axes, n - 1, d), rng, means, scale)
-    projected = found.project(source, nonzero(found.sizes) ** evenness, dtype)
-    lengths = np.sqrt(np.einsum("ij,ij->i", projected, projected, dtype=np.float64))  # norm would copy the array
-    projected /= nonzero(lengths)[:, None].astype(dtype)
-    return projected
+    return make_unit(found.project(source, nonzero(found.sizes) ** evenness, dtype))
+
+
+@dataclass(frozen=True)
+class Projection:
+    """From rows x to unit vectors along x right - offset. It places new samples among those it was learnt from.
+
+    The last axis has the same length c for all samples: unit vectors alone would forget how far a sample is from the
+    mean, and then different samples could be at the same point.
+    """
+
+    right: Array  # (d, r)
+    offset: Array  # (r,)
+
+    def points(self, source: BlockSource) -> Array:
+        """The samples as unit vectors in single precision, (n, r)."""
+        points = np.empty((source.shape[0], self.right.shape[1]), np.float32)
+        shared = (self.right.astype(source.dtype, copy=False), self.offset)
+        sum_over_blocks(source, block_points, shared=shared, into=(points,))
+        return points
+
+    def chosen_points(self, source: BlockSource, index: Array) -> Array:
+        """The points of the samples ``index`` only, (len(index), r)."""
+        chosen, points = np.zeros(source.shape[0], dtype=bool), np.empty(source.shape[0], dtype=object)
+        chosen[index] = True
+        shared = (self.right.astype(source.dtype, copy=False), self.offset)
+        sum_over_blocks(source, chosen_block_points, (chosen,), shared, into=(points,))
+        return np.stack(points[index].tolist())
+
+
+def learn_projection(source: BlockSource, means: Array, axes: int, evenness: float, scale: Array) -> Projection:
+    """The projection to the axes of :func:`coordinates`, which has the same parameters, and one axis more."""
+    n, d = source.shape
+    found = leading_axes(source, min(axes, n - 1, d), np.random.default_rng(0), means, scale)
+    lengths = nonzero(found.sizes)
+    right = np.zeros((d, len(lengths) + 1), np.float32)
+    right[:, :-1] = scale[:, None] * found.directions.T / lengths**evenness
+    typical = float(np.sqrt((found.sizes ** (2 - 2 * evenness)).sum() / n))  # length of a projected sample
+    offset = means @ right.astype(np.float64)
+    offset[-1] = -DISTANCE_SHARE * typical or -1.0
+    return Projection(right, offset)
+
+
+def block_points(X_b: Matrix, right: Array, offset: Array) -> Partial:
+    return Partial(rows=(make_unit(narrow_product(X_b, right) - offset).astype(np.float32),))
+
+
+def chosen_block_points(X_b: Matrix, chosen_b: Array, right: Array, offset: Array) -> Partial:
+    """The points of the chosen samples, in an array of objects."""
+    points = np.empty(X_b.shape[0], dtype=object)
+    index = np.flatnonzero(chosen_b)
+    if len(index):
+        for i, point in zip(index, block_points(X_b[index], right, offset).rows[0], strict=True):
+            points[i] = point
+    return Partial(rows=(points,))
+
+
+def make_unit(rows: Array) -> Array:
+    """Scale rows to unit length, in place. Rows of zeros stay zero."""
+    lengths = np.sqrt(np.einsum("ij,ij->i", rows, rows, dtype=np.float64))  # norm would copy the array
+    rows /= nonzero(lengths)[:, None].astype(rows.dtype)
+    return rows
 
 
 def coordinates_of_few(X: Matrix, axes: int, evennesses: Sequence[float]) -> list[Array]:

@@ -58,6 +58,19 @@ FACTORS = {
     "rho": Field("d", "real", required=True, within=NON_NEGATIVE),
     **{f"history/{name}": Field("t", "real", required=True) for name in HISTORY},
 }
+# Old samples as points, with which new samples are compared: how samples become points, and those of some samples.
+LANDMARKS = {
+    "landmarks/right": Field("da", "real", within=(-1e15, 1e15)),
+    "landmarks/offset": Field("a", "real", within=(-1e120, 1e120)),
+    "landmarks/points": Field("pa", "real", within=(-2, 2)),
+    "landmarks/samples": Field("p", "whole", within=NON_NEGATIVE),
+}
+# Comes with clusters of new samples: how certain each is, and the classes that clusters of the old samples are.
+PREDICTED = {
+    "certainty": Field("n", "real", within=(0, 1)),
+    "correspondence/clusters": Field("m", "whole"),
+    "correspondence/classes": Field("m", "text"),
+}
 # Comes with a matrix made from images: the visual words, and images that were skipped.
 EXTRACTED = {
     "codebook": Field("dv", "real"),
@@ -94,11 +107,13 @@ CHECKPOINT = {
 SCHEMA: Mapping[str, Mapping[str, Field]] = {
     "matrix": {"X": Field("nd", "matrix", required=True), **NAMES, **EXTRACTED},
     "graph": {"A": Field("nn", "matrix", required=True, within=NON_NEGATIVE), "sample_names": NAMES["sample_names"]},
-    "factors": {**FACTORS, **NAMES},
+    "factors": {**FACTORS, **NAMES, **LANDMARKS},
     "clusters": {
         "assignments": Field("n", "whole", required=True),
         **{name: replace(field, required=False) for name, field in FACTORS.items()},  # if factors were clustered
         **NAMES,
+        **LANDMARKS,
+        **PREDICTED,
     },
     "results": RESULTS,
     "ranks": RANKS,
@@ -107,6 +122,8 @@ SCHEMA: Mapping[str, Mapping[str, Field]] = {
 # If one of these is in a file, all must be.
 TOGETHER = (
     tuple(FACTORS),
+    tuple(LANDMARKS),
+    tuple(name for name in PREDICTED if name.startswith("correspondence/")),
     tuple(name for name in EXTRACTED if name.startswith("skipped/")),
     tuple(name for name in CHECKPOINT if name.startswith("best/")),
 )
@@ -137,6 +154,12 @@ class Contents:
             return None
         names = self.datasets.get("label_names")
         return [str(code) if names is None else names[code] for code in self["labels"]]
+
+    def correspondence(self) -> dict[int, str]:
+        """The class of each cluster, if old samples have decided it; otherwise empty."""
+        if "correspondence/clusters" not in self:
+            return {}
+        return dict(zip(self["correspondence/clusters"].tolist(), self["correspondence/classes"], strict=True))
 
 
 # Reading
@@ -251,6 +274,8 @@ def _check_lengths(kind: str, datasets: Mapping[str, Any], where: str) -> None:
         codes = datasets["labels"]
         if len(codes) and (codes.min() < 0 or codes.max() >= len(datasets["label_names"])):
             raise DataError(where, "/labels points outside /label_names", "the file is damaged")
+    if "landmarks/samples" in datasets and "n" in seen and datasets["landmarks/samples"].max() >= seen["n"][0]:
+        raise DataError(where, f"/landmarks/samples points outside /{seen['n'][1]}", "the file is damaged")
 
 
 def _read_provenance(file: h5py.File) -> dict[str, Any]:

@@ -22,7 +22,7 @@ from mccgr_cli.core.methods import METHODS
 from mccgr_cli.core.neighbours import Search
 from mccgr_cli.core.solver import Factors, transform
 from mccgr_cli.errors import DataError, ParameterError, one_line
-from mccgr_cli.files.container import FACTORS, Contents
+from mccgr_cli.files.container import FACTORS, LANDMARKS, Contents
 from mccgr_cli.files.lazy_matrix import StoredMatrix
 from mccgr_cli.files.readers import Loaded
 from mccgr_cli.images.settings import Description, Learning
@@ -158,7 +158,7 @@ def cluster(
     if assign is None:
         assign = assignment_of(contents.attributes.get("form") == ORTHOGONAL and k == components)
     assignments = assign_clusters(samples, k, assign, restarts, seed)
-    factors = {name: contents[name] for name in FACTORS if name in contents}
+    factors = {name: contents[name] for name in (*FACTORS, *LANDMARKS) if name in contents}
     chosen = {"cluster_k": k, "cluster_assign": assign, "cluster_restarts": restarts, "cluster_seed": seed}
     return Contents("clusters", {"assignments": assignments, **factors, **names}, {**contents.attributes, **chosen})
 
@@ -194,13 +194,17 @@ def transform_matrix(factors: Loaded, matrix: Loaded, X: Matrix | StoredMatrix) 
     """The coefficients of new samples on the basis H of a factors file; X is normalized as :func:`learnt_with` says."""
     method, _ = learnt_with(factors)
     learnt, names = factors.contents, matrix.contents.names()
-    order = order_of_features(X.shape[1], names, factors, matrix.name)
-    source = blocks_of(X) if order is None else TransformedBlocks(blocks_of(X), columns_of, order)
-    W = transform(source, learnt["H"], learnt["rho"], method)
+    W = transform(matched_blocks(factors, matrix, X), learnt["H"], learnt["rho"], method)
     kept = {name: learnt[name] for name in (*FACTORS, "feature_names") if name != "W" and name in learnt}
     of_old_graph = [f"graph_{name}" for name in GRAPH_COUNTS]  # new samples have no graph
     attributes = {name: value for name, value in learnt.attributes.items() if name not in of_old_graph}
     return Contents("factors", {"W": W, **names, **kept}, attributes)
+
+
+def matched_blocks(factors: Loaded, matrix: Loaded, X: Matrix | StoredMatrix) -> BlockSource:
+    """The blocks of new samples, with the features in the order of the basis."""
+    order = order_of_features(X.shape[1], matrix.contents.names(), factors, matrix.name)
+    return blocks_of(X) if order is None else TransformedBlocks(blocks_of(X), columns_of, order)
 
 
 def order_of_features(features: int, names: dict[str, Any], factors: Loaded, where: str) -> list[int] | None:

@@ -59,6 +59,30 @@ def neighbours_of(X: Matrix, index: Array, neighbors: int, dtype: str = "float32
     return columns
 
 
+@threads_for_blocks()
+def neighbours_among(X: Array, queries: Array, neighbors: int, dtype: str = "float32") -> tuple[Array, Array]:
+    """The rows of X that are nearest to each of ``queries``, the nearest first, and the squared distances to them.
+
+    Both are (r, neighbors). As in :func:`neighbours_of`, rows are compared again where rounding leaves a doubt.
+    """
+    compared = distances.product_distances(X, dtype)
+
+    def compare(index_b: Array) -> tuple[Array, Array, Array]:
+        samples, own = compared.prepared(queries[index_b])
+        found = smallest(compared.to_all(samples, own), min(neighbors + EXTRA, X.shape[0]))
+        halves = distances.half_squares(queries[index_b], X, found.columns)
+        near = Candidates(found.columns, halves, found.beyond).first(neighbors)
+        certain = compared.is_certain(own, found.beyond, near.values[:, -1] * compared.scale**2)
+        return near.columns, 2 * near.values, certain
+
+    rows = max(1, min(SEARCH_BYTES // (compared.samples.itemsize * X.shape[0]), -(-len(queries) // LEAST_BLOCKS)))
+    columns, squares, certain = by_blocks(np.arange(len(queries)), rows, compare)
+    doubtful = np.flatnonzero(~certain)
+    if len(doubtful) and dtype == "float32":
+        columns[doubtful], squares[doubtful] = neighbours_among(X, queries[doubtful], neighbors, "float64")
+    return columns, squares
+
+
 def rows_to_compare(n: int, itemsize: int) -> int:
     """The number of samples per block: limited by memory, and small enough that all cores have work."""
     return max(1, min(SEARCH_BYTES // (itemsize * n), -(-n // LEAST_BLOCKS)))

@@ -65,12 +65,19 @@ def as_mtx(export: Export, what: str) -> bytes:
 
 
 def assignments(export: Export) -> Rows:
-    labels = export.contents.labels_as_text()
-    columns = [names(export, "n"), export.contents["assignments"].tolist()]
+    """One row per sample. New samples also have a certainty and, if the old samples had classes, a class."""
+    contents = export.contents
+    labels, classes = contents.labels_as_text(), contents.correspondence()
+    columns = {"sample": names(export, "n"), "cluster": contents["assignments"].tolist()}
+    if "certainty" in contents:
+        columns["certainty"] = contents["certainty"].tolist()
+    if classes:
+        of_samples = [classes.get(cluster, "") for cluster in columns["cluster"]]
+        columns["class"] = checked(export, of_samples, "class")
     if labels is not None:
-        columns.append(checked(export, labels, "label"))
-    yield ["sample", "cluster", "label"][: len(columns)]
-    yield from map(list, zip(*columns, strict=True))
+        columns["label"] = checked(export, labels, "label")
+    yield list(columns)
+    yield from map(list, zip(*columns.values(), strict=True))
 
 
 def rho(export: Export) -> Rows:

@@ -117,7 +117,7 @@ def groupings(contents: Contents) -> list[Groups]:
     classes = Groups("class", {i: name for name, i in place.items()}, np.array([place[label] for label in labels]))
     if assignments is None:
         return [classes]
-    scores = evaluate(labels, assignments)
+    scores = evaluate(labels, assignments, contents.correspondence())
     matched = dict(zip(scores.clusters, scores.matches, strict=False))
     looks = cluster_looks(scores)
     names = {looks[c]: f"{c} ({matched[c]})" if c in matched else str(c) for c in scores.clusters}

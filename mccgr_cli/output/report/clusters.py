@@ -89,8 +89,12 @@ def find(given: Loaded, truth: list[str] | None, most: int) -> Findings:
     """
     contents = given.contents
     assignments = contents["assignments"]
-    truth = shortened(truth) if truth is not None else None
-    scores = evaluate(truth, assignments) if truth is not None else None
+    scores = None
+    if truth is not None:
+        short = dict(zip(truth, shortened(truth), strict=True))
+        known = {cluster: short.get(name, name) for cluster, name in contents.correspondence().items()}
+        truth = [short[name] for name in truth]
+        scores = evaluate(truth, assignments, known)
     classes = classes_by_cluster(scores) if scores is not None else {}
     certainty, distance = None, np.zeros(len(assignments))
     if "W" in contents:
