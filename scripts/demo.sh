@@ -5,8 +5,8 @@ set -eu
 
 echo
 echo "Part 1: cluster 192 images of brick, grass and gravel."
-echo "\$ mccgr run sample_data/textures --k 3 --preset paper -o demo"
-mccgr run sample_data/textures --k 3 --preset paper -o demo
+echo "\$ mccgr run sample_data/textures --k 3 -o demo"
+mccgr run sample_data/textures --k 3 -o demo
 
 noisy=sample_data/textures_noisy.h5
 echo

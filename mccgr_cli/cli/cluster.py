@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from mccgr_cli.cli import options
@@ -52,13 +53,21 @@ def cluster(
     with Job("cluster", output, parameters, derived=(matrix.source, "clusters"), caller=caller) as job:
         loaded = job.load(matrix.source, ("factors", "clusters", "matrix"), matrix)
         contents = stages.cluster(loaded, normalize, clusters.assign, clusters.k, clusters.restarts, clusters.seed)
-        job.reporter.note(describe(contents["assignments"]))
+        for note in describe(contents["assignments"], contents.attributes["cluster_k"]):
+            job.reporter.note(note)
         job.write(contents)
 
 
-def describe(assignments: Any) -> str:
+def describe(assignments: Any, k: int) -> Iterator[str]:
+    """The sizes of the clusters, and a doubt about one that is too large."""
     import numpy as np
+
+    from mccgr_cli.core.graph import oversized
 
     ids, sizes = np.unique(assignments, return_counts=True)
     listed = " ".join(str(size) for size in sizes[:20]) + (" ..." if len(sizes) > 20 else "")
-    return f"clusters: {len(ids)} of {len(assignments)} samples, sizes {listed}"
+    yield f"clusters: {len(ids)} of {len(assignments)} samples, sizes {listed}"
+    largest = oversized(assignments, k)
+    if largest is not None:
+        share = np.count_nonzero(assignments == largest) / len(assignments)
+        yield f"doubt: cluster {largest} has {share:.0%} of all samples; try another --k or --normalize"

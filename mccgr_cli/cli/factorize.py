@@ -145,6 +145,9 @@ def factorize(
             health = None if A is None else graph_health(A)
             if health is not None:
                 job.reporter.note(f"graph: {health}")
+                if health.components > max(2 * settings.k, health.samples // 10):
+                    many = f"the graph falls into {health.components} pieces"
+                    job.reporter.note(f"doubt: {many}, and nothing connects them; raise --neighbors")
             with (
                 job.reporter.watching(settings.iterations, settings.restarts) as on_step,
                 keeper.watching(A) if keeper is not None else nullcontext() as on_pause,

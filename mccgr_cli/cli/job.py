@@ -218,6 +218,8 @@ class Job:
         found = settle(blocks_of(raw), settings.k, settings.seed, rows.normalize, graph)
         if found[2] is not None:
             self.reporter.note(str(found[2]))
+            if found[2].doubt is not None:
+                self.reporter.note(found[2].doubt)
         return found
 
     def note_if_on_disk(self, X: Matrix | StoredMatrix) -> None:

@@ -227,11 +227,17 @@ def parts_of(A: sparse.csr_array[Any], k: int, seed: int) -> Array:
     into twice as many parts, which are merged again; this is kept if its modularity is higher.
     """
     part = spectral_clusters(A, k, seed)
-    n = len(part)
-    if np.bincount(part).max() <= max(0.5, FAIR_SHARES / k) * n or 2 * k > n // 2:
+    if oversized(part, k) is None or 4 * k > len(part):
         return part
     merged = merge_parts(A, spectral_clusters(A, 2 * k, seed), k)
     return max(part, merged, key=lambda one: modularity(A, one))
+
+
+def oversized(part: Array, k: int) -> int | None:
+    """The number of a part with so many samples that it deserves doubt, or None."""
+    sizes = np.bincount(part)
+    largest = int(sizes.argmax())
+    return largest if k > 1 and sizes[largest] > max(0.5, FAIR_SHARES / k) * len(part) else None
 
 
 def merge_parts(A: sparse.csr_array[Any], part: Array, k: int) -> Array:

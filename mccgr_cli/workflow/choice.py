@@ -17,6 +17,7 @@ from mccgr_cli.blocks.protocol import Array, BlockSource, Matrix, Partial, sum_o
 from mccgr_cli.blocks.rows import normalize, row_sizes
 from mccgr_cli.blocks.threads import threads_for_blocks
 from mccgr_cli.core.graph import build_graph, modularity, parts_of
+from mccgr_cli.core.kmeans import kmeans
 from mccgr_cli.core.metrics import agreement
 from mccgr_cli.core.principal_axes import coordinates_of_few
 from mccgr_cli.settings import AUTO, GraphSettings
@@ -26,6 +27,7 @@ KEEP_SIZES = ("none", "sqrt")  # normalizations in which rows keep their sizes
 EQUAL_SIZES = 0.1  # relative spread of the sums of rows below which rows are not scaled: their sums are no accident
 EVENNESSES = (0.1, 0.5)
 LEAST_SAMPLE, SAMPLE_PER_CLUSTER = 1000, 20  # samples that the choice is made with
+STRONG_DISAGREEMENT = 0.5  # NMI of two clusterings below which they are different
 LEFT_OUT, DRAWS = 0.2, 3  # stability: fraction of the samples that is left out, and how often
 
 
@@ -46,6 +48,7 @@ class Choice:
 
     chosen: Candidate
     scores: dict[Candidate, float]
+    doubt: str | None = None  # why the clusters may be wrong
 
     def __str__(self) -> str:
         evenness = "" if self.chosen.evenness is None else f" --evenness {self.chosen.evenness:g}"
@@ -96,7 +99,8 @@ def choose(source: BlockSource, k: int, seed: int, normalization: str, graph: Gr
         * trial.stability(subsets)
         for trial in trials
     }
-    return Choice(max(scores, key=lambda one: scores[one]), scores)
+    best = max(trials, key=lambda one: scores[one.candidate])
+    return Choice(best.candidate, scores, best.doubt())
 
 
 def open_normalizations(X: Matrix) -> Sequence[str]:
@@ -124,6 +128,17 @@ class Trial:
         self.settings = GraphSettings(neighbors=neighbors, axes=0)
         self.A = build_graph(points, self.settings)
         self.part = parts_of(self.A, k, seed)
+
+    def doubt(self) -> str | None:
+        """Why the parts may be wrong: k-means finds others that cut fewer edges."""
+        others = kmeans(self.points, self.k, DRAWS, self.seed)
+        common = agreement(self.part, others)
+        if common < STRONG_DISAGREEMENT and modularity(self.A, others) > modularity(self.A, self.part):
+            return (
+                f"doubt: k-means finds other clusters (NMI {common:.2f}), and more neighbours are together in those; "
+                "compare 'mccgr cluster MATRIX --k'"
+            )
+        return None
 
     def stability(self, subsets: Sequence[Array]) -> float:
         """The mean agreement of the parts with the parts of fewer samples."""

@@ -1,0 +1,201 @@
+"""Settings are chosen without labels, and what the user gave is obeyed."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from conftest import planted
+from scipy import sparse
+
+from mccgr_cli import MCCGR, factorize
+from mccgr_cli.blocks.in_memory import MemoryBlocks
+from mccgr_cli.core.graph import build_graph, merge_parts, modularity, oversized, parts_of, spectral_clusters
+from mccgr_cli.files.readers import load
+from mccgr_cli.settings import AUTO, GraphSettings
+from mccgr_cli.workflow.choice import LEAST_SAMPLE, Candidate, settle, some_rows
+
+
+def chosen(X, k=3, normalization=AUTO, **graph):
+    return settle(MemoryBlocks(X), k, 0, normalization, GraphSettings(**graph))
+
+
+def of_any_size(seed=0):
+    """Planted groups whose samples differ in size by accident, as counts of a longer or shorter measurement do."""
+    X, labels = planted(n=120, d=30, seed=seed)
+    return (X + 8) * 10 ** np.random.default_rng(seed).uniform(0, 3, (len(X), 1)), labels
+
+
+def test_rows_that_differ_in_size_by_accident_are_scaled():
+    X, labels = of_any_size()
+    normalization, _, choice = chosen(X)
+    assert normalization in ("hellinger", "log")
+    assert choice.scores[choice.chosen] == max(choice.scores.values())
+    found = factorize(X, 3).W.argmax(axis=1)
+    assert len({tuple(pair) for pair in zip(labels, found, strict=True)}) == 3
+
+
+def test_rows_of_one_size_are_not_scaled():
+    X, _ = planted()
+    X /= X.sum(axis=1, keepdims=True)
+    assert {one.normalize for one in chosen(X)[2].scores} == {"none", "sqrt"}
+
+
+@pytest.mark.parametrize("make", [np.asarray, sparse.csr_array], ids=["dense", "sparse"])
+def test_every_candidate_is_tried_once(make):
+    names = {str(one) for one in chosen(make(of_any_size()[0]))[2].scores}
+    assert names == {f"{how}/{length}" for how in ("none", "sqrt", "hellinger", "log") for length in (0.1, 0.5)}
+
+
+def test_what_the_user_gave_is_obeyed():
+    X = of_any_size()[0]
+    normalization, graph, choice = chosen(X, normalization="l2")
+    assert (normalization, {one.normalize for one in choice.scores}) == ("l2", {"l2"})
+    assert graph.evenness in (0.1, 0.5)
+    normalization, graph, choice = chosen(X, evenness=0.3)
+    assert ({one.evenness for one in choice.scores}, graph.evenness) == ({0.3}, 0.3)
+    assert chosen(X, normalization="l1", evenness=0.0)[1:] == (GraphSettings(evenness=0.0), None)
+    assert chosen(X, normalization="l1", axes=0)[2] is None  # without axes there is no evenness
+
+
+def test_one_cluster_and_too_few_samples_need_no_choice():
+    X = of_any_size()[0]
+    assert chosen(X, k=1)[2].scores == {}
+    assert chosen(X[:3], k=3)[2].chosen == Candidate("none", 0.1)
+
+
+def test_the_estimator_says_what_was_chosen_and_uses_it_for_new_samples():
+    X, _ = of_any_size()
+    model = MCCGR(n_components=3).fit(X)
+    assert model.normalize_ in ("hellinger", "log")
+    np.testing.assert_array_equal(model.predict(X * 7.0), model.labels_)  # sizes do not matter
+
+
+def test_the_choice_is_printed_and_kept_in_the_file(mccgr, tmp_path):
+    X, labels = of_any_size()
+    np.savez(tmp_path / "X.npz", X=X, labels=labels)
+    result = mccgr("factorize", tmp_path / "X.npz", "--k", 3, "-o", tmp_path / "F.h5")
+    stored = load(str(tmp_path / "F.h5"), kinds=("factors",)).contents.attributes
+    assert stored["normalize"] in ("hellinger", "log")
+    assert stored["choice"].startswith(f"chosen: --normalize {stored['normalize']} --evenness")
+    assert stored["choice"] in result.stderr
+    explicit = mccgr("factorize", tmp_path / "X.npz", "--k", 3, "--normalize", "l2", "--evenness", 0.1, "-o", "-")
+    assert "chosen" not in explicit.stderr
+
+
+def test_the_choice_is_made_with_some_of_many_samples():
+    X = np.arange(3 * LEAST_SAMPLE, dtype=float)[:, None] + np.zeros((1, 2))
+    some = some_rows(MemoryBlocks(X, 100), LEAST_SAMPLE, np.random.default_rng(0))
+    assert some.shape == (LEAST_SAMPLE, 2)
+    assert (np.diff(some[:, 0]) > 0).all()  # each once, in order
+    np.testing.assert_array_equal(some_rows(MemoryBlocks(X, 7), len(X), np.random.default_rng(0)), X)
+
+
+# Parts of a graph
+
+
+def blocks_of_samples(*sizes, seed=0):
+    """A graph of groups with dense edges inside."""
+    rng = np.random.default_rng(seed)
+    group = np.repeat(np.arange(len(sizes)), sizes)
+    edges = np.triu((group[:, None] == group) & (rng.random((len(group), len(group))) < 0.5), 1)
+    return (edges | edges.T).astype(float), group
+
+
+def test_parts_that_spectral_clustering_leaves_together_are_separated():
+    A, group = blocks_of_samples(16, 16, 32, 32)
+    A[32:64, 64:] = A[64:, 32:64] = 0.02  # the last two touch, the first two do not
+    A = sparse.csr_array(A)
+    assert oversized(spectral_clusters(A, 3, 0), 3) is not None
+    part = parts_of(A, 3, 0)
+    assert [len(set(part[group == one])) for one in range(4)] == [1, 1, 1, 1]
+    assert part[0] == part[16]
+    assert len({part[0], part[32], part[64]}) == 3
+
+
+def test_good_parts_are_not_touched():
+    A = sparse.csr_array(blocks_of_samples(20, 20, 20)[0])
+    np.testing.assert_array_equal(parts_of(A, 3, 0), spectral_clusters(A, 3, 0))
+
+
+def test_merging_joins_the_parts_with_most_edges_between_them():
+    A, group = blocks_of_samples(10, 10, 10, 10)
+    A[:10, 10:20] = A[10:20, :10] = 0.3
+    assert len(set(merge_parts(sparse.csr_array(A), group, 3)[:20])) == 1
+
+
+def test_modularity_is_that_of_its_definition():
+    rng = np.random.default_rng(0)
+    A = np.triu(rng.random((12, 12)), 1)
+    A, part = A + A.T, np.arange(12) % 3
+    u, total = A.sum(axis=1), A.sum()
+    expected = sum(
+        A[i, m] / total - u[i] * u[m] / total**2 for i in range(12) for m in range(12) if part[i] == part[m]
+    )
+    assert modularity(sparse.csr_array(A), part) == pytest.approx(expected)
+    assert modularity(sparse.csr_array((12, 12)), part) == 0.0
+
+
+# The graph command
+
+
+@pytest.mark.parametrize("method", ["mccgr", "grnmf"])
+def test_a_graph_file_is_the_graph_that_factorize_builds(mccgr, tmp_path, method):
+    X, labels = of_any_size()
+    np.savez(tmp_path / "X.npz", X=X, labels=labels)
+    options = ("--k", 3, "--method", method)
+    mccgr("graph", tmp_path / "X.npz", *options, "-o", tmp_path / "A.h5")
+    mccgr("factorize", tmp_path / "X.npz", *options, "-o", tmp_path / "own.h5")
+    mccgr("factorize", tmp_path / "X.npz", *options, "--graph", tmp_path / "A.h5", "-o", tmp_path / "given.h5")
+    own, given = (load(str(tmp_path / name), kinds=("factors",)).contents for name in ("own.h5", "given.h5"))
+    for name in ("W", "H", "rho"):
+        assert own[name].tobytes() == given[name].tobytes()
+    assert own.attributes["normalize"] == given.attributes["normalize"]
+
+
+def test_a_graph_for_another_number_of_clusters_is_noted(mccgr, X_file, tmp_path):
+    mccgr("graph", X_file, "--k", 2, "-o", tmp_path / "A.h5")
+    result = mccgr("factorize", X_file, "--k", 3, "--graph", tmp_path / "A.h5", "-o", tmp_path / "F.h5")
+    assert "--graph: built for --k 2, used with --k 3" in result.stderr
+
+
+def test_edges_of_a_sample_with_itself_do_not_count():
+    X, _ = planted()
+    A = build_graph(X, GraphSettings())
+    looped = sparse.csr_array(A + sparse.diags_array(np.full(len(X), 5.0)))
+    assert factorize(X, 3, graph=A).W.tobytes() == factorize(X, 3, graph=looped).W.tobytes()
+
+
+# Doubts
+
+
+def test_a_cluster_of_most_samples_is_noted(mccgr, tmp_path):
+    X = np.vstack([np.tile([9.0, 1.0], (30, 1)), [[1.0, 9.0], [1.0, 8.0]]])
+    np.save(tmp_path / "X.npy", X)
+    assert "doubt: cluster" in mccgr("cluster", tmp_path / "X.npy", "--k", 2, "-o", tmp_path / "C.h5").stderr
+    np.save(tmp_path / "even.npy", np.repeat(np.eye(2), 8, axis=0))
+    assert "doubt" not in mccgr("cluster", tmp_path / "even.npy", "--k", 2, "-o", tmp_path / "D.h5").stderr
+
+
+def test_a_graph_in_many_pieces_is_noted(mccgr, tmp_path):
+    np.save(tmp_path / "X.npy", np.repeat(np.random.default_rng(0).random((30, 40)), 3, axis=0))
+    options = ("--k", 2, "--neighbors", 2, "--normalize", "none", "--graph-features", "plain")
+    assert "pieces" in mccgr("factorize", tmp_path / "X.npy", *options, "-o", tmp_path / "F.h5").stderr
+
+
+# Weights
+
+
+def test_one_large_noisy_feature_does_not_silence_the_others():
+    rng = np.random.default_rng(0)
+    labels = np.repeat(np.arange(4), 30)
+    X = np.kron(np.eye(4), np.ones((30, 15))) + 0.3 * rng.random((120, 60))
+    X = np.hstack([X, 30 * rng.random((120, 1))])
+    factors = factorize(X, 4, normalize="none")
+    assert np.flatnonzero(factors.rho < 0.01).tolist() == [60]
+    assert len({tuple(pair) for pair in zip(labels, factors.W.argmax(axis=1), strict=True)}) == 4
+
+
+def test_data_without_noise_silence_no_feature():
+    rng = np.random.default_rng(0)
+    X = np.kron(np.eye(3), np.ones((20, 8))) @ np.diag(1 + rng.random(24))
+    assert factorize(X, 3, normalize="none").rho.min() > 0.5
