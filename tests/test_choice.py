@@ -128,9 +128,7 @@ def test_modularity_is_that_of_its_definition():
     A = np.triu(rng.random((12, 12)), 1)
     A, part = A + A.T, np.arange(12) % 3
     u, total = A.sum(axis=1), A.sum()
-    expected = sum(
-        A[i, m] / total - u[i] * u[m] / total**2 for i in range(12) for m in range(12) if part[i] == part[m]
-    )
+    expected = sum(A[i, m] / total - u[i] * u[m] / total**2 for i in range(12) for m in range(12) if part[i] == part[m])
     assert modularity(sparse.csr_array(A), part) == pytest.approx(expected)
     assert modularity(sparse.csr_array((12, 12)), part) == 0.0
 
