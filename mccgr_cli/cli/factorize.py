@@ -140,6 +140,7 @@ def factorize(
             if kept is None:
                 note_estimate(job, X, settings, samples.graph if builds else None, samples.memory)
                 A = factorization.choose_graph(X, settings, samples.graph, given_graph, job.reporter.searched)
+                job.note_choice(samples.choice)
             else:
                 A = kept.A
             health = None if A is None else graph_health(A)

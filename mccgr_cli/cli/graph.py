@@ -2,17 +2,30 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Any
+
 from mccgr_cli.cli import options
 from mccgr_cli.cli.options import MatrixInput, Output, Resources
 from mccgr_cli.errors import ParameterError
-from mccgr_cli.settings import GraphSettings, RowSettings, Settings
+from mccgr_cli.settings import AUTO, GraphSettings, RowSettings, Settings
 
 WITH_WEIGHTS = ("k", "method", "keep", "theta", "bandwidth", "seed")  # settings that change the graph
-METHODS = {"help": "Method of the factorization. mccgr: noisy features count less. grnmf: all features count equally."}
+CHANGED: dict[str, dict[str, Any]] = {
+    "method": {
+        "values": ("mccgr", "grnmf"),
+        "help": "Method of the factorization. mccgr: noisy features count less. grnmf: all features count equally.",
+    },
+    "k": {
+        "default": None,
+        "help": "Number of components (clusters) of the factorization.",
+        "default_text": "none: all features count equally, and --normalize auto is hellinger",
+    },
+}
 
 
 @options.command
-@options.gathered("settings", Settings, WITH_WEIGHTS, changed={"method": {"values": ("mccgr", "grnmf"), **METHODS}})
+@options.gathered("settings", Settings, WITH_WEIGHTS, changed=CHANGED)
 @options.output
 @options.gathered("rows", RowSettings)
 @options.matrix("MATRIX")
@@ -40,7 +53,12 @@ def command(
     from mccgr_cli.cli.job import Job
     from mccgr_cli.core.graph import graph_health
     from mccgr_cli.workflow import stages
+    from mccgr_cli.workflow.choice import without_graph
 
+    for_any_k = settings.k is None
+    if for_any_k:
+        settings, graph = replace(settings, k=1, method="grnmf"), without_graph(graph)
+        rows = replace(rows, normalize="hellinger" if rows.normalize == AUTO else rows.normalize)
     parameters = options.parameters(matrix, settings, graph, rows)
     parameters = {name: value for name, value in parameters.items() if name not in unused()}
     with Job("graph", output, parameters, derived=(matrix.source, "graph"), resources=resources) as job:
@@ -53,7 +71,12 @@ def command(
             contents = stages.make_graph(
                 X, settings, samples.graph, samples.normalization, names, job.reporter.searched
             )
+        job.note_choice(samples.choice)
+        if for_any_k:
+            del contents.attributes["k"], contents.attributes["method"]
         job.reporter.note(f"graph: {graph_health(contents['A'])}")
+        if for_any_k:
+            job.reporter.note("without --k this is not the graph that factorize builds; give the --k of factorize")
         job.write(contents)
 
 

@@ -189,9 +189,9 @@ class Job:
         ``builds``: whether a graph is built. ``kept``: copies of a checkpoint in memory.
         """
         with self.cluster() as cluster:  # before anything is read, which may take long
-            loaded = self.load_matrix(matrix)
+            room, loaded = self.room(settings, graph if builds else None, kept), self.load_matrix(matrix)
+            room.check_rest(loaded.contents.datasets["X"].prepared_as("none", rows.dtype).size)
             normalization, graph, choice = self.settle(loaded, rows, settings, graph)
-            room = self.room(settings, graph if builds else None, kept)
             X = place(loaded, room, normalization, rows.dtype, keep_in_file=cluster is not None)
             if cluster is not None:
                 from mccgr_cli.distributed.blocks import ClusterBlocks
@@ -215,12 +215,14 @@ class Job:
         raw = loaded.contents.datasets["X"].prepared_as("none", rows.dtype).stream()
         if isinstance(raw, StoredMatrix):
             loaded.contents.datasets["X"] = raw  # with checked values
-        found = settle(blocks_of(raw), settings.k, settings.seed, rows.normalize, graph)
-        if found[2] is not None:
-            self.reporter.note(str(found[2]))
-            if found[2].doubt is not None:
-                self.reporter.note(found[2].doubt)
-        return found
+        return settle(blocks_of(raw), settings.k, settings.seed, rows.normalize, graph)
+
+    def note_choice(self, choice: Choice | None) -> None:
+        """Say what was chosen, once nothing else can be wrong."""
+        if choice is not None:
+            self.reporter.note(str(choice))
+            if choice.doubt is not None:
+                self.reporter.note(choice.doubt)
 
     def note_if_on_disk(self, X: Matrix | StoredMatrix) -> None:
         if isinstance(X, StoredMatrix):

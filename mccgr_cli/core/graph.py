@@ -227,10 +227,11 @@ def parts_of(A: sparse.csr_array[Any], k: int, seed: int) -> Array:
     into twice as many parts, which are merged again; this is kept if its modularity is higher.
     """
     part = spectral_clusters(A, k, seed)
-    if oversized(part, k) is None or 4 * k > len(part):
-        return part
-    merged = merge_parts(A, spectral_clusters(A, 2 * k, seed), k)
-    return max(part, merged, key=lambda one: modularity(A, one))
+    if oversized(part, k) is not None and 4 * k <= len(part):
+        merged = merge_parts(A, spectral_clusters(A, 2 * k, seed), k)
+        part = max(part, merged, key=lambda one: modularity(A, one))
+    _, first, part = np.unique(part, return_index=True, return_inverse=True)
+    return np.asarray(np.argsort(np.argsort(first))[part])  # in the order of the samples, whatever rounding does
 
 
 def oversized(part: Array, k: int) -> int | None:

@@ -66,7 +66,7 @@ def weights_by_parts(X: Matrix | BlockSource, part: Array) -> Array:
     """
     source = as_source(X)
     shares, deviations = explained_variance(source, part), np.sqrt(moments(source).spread(source.shape[0]))
-    if not shares.any():
+    if not shares.any() or not deviations.any():
         return np.ones(len(shares))
     weights = shares / (shares + HALF_WEIGHT * shares.mean())
     return np.asarray(weights / np.maximum(deviations / deviations.max(), LEAST_DEVIATION))

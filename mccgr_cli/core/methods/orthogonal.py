@@ -44,7 +44,7 @@ class OrthogonalUpdate(AlternatingUpdate):
         shared = (
             np.ascontiguousarray(weighted.T, dtype=dtype),
             (weighted @ self.H.T).astype(dtype),
-            (self.overlap / (self.mean_overlap or 1)).astype(dtype),
+            self.overlap.astype(dtype),
             self.products,
         )
         rows = (self.W, self.neighbour_sum, self.graph.degrees)
@@ -58,8 +58,9 @@ class OrthogonalUpdate(AlternatingUpdate):
         for some in chunks(len(self.W), NODE_BLOCK):
             W_b = self.W[some].astype(np.float64)
             self.overlap += W_b.T @ (degrees[some, None] * W_b)
-        excess = self.overlap - self.mean_overlap * np.eye(k)
-        self.graph_value += float((excess**2).sum()) / (2 * (self.mean_overlap or 1))
+        self.overlap /= self.mean_overlap or 1  # W'UW / c
+        excess = self.overlap - np.eye(k) * (self.mean_overlap > 0)
+        self.graph_value += self.mean_overlap / 2 * float((excess**2).sum())
 
 
 def step_rows(
