@@ -52,7 +52,7 @@ def test_same_seed_same_bytes(mccgr, X_file, tmp_path):
 
 
 def test_a_graph_made_before_gives_the_same_factors(mccgr, X_file, tmp_path):
-    mccgr("graph", X_file, "-o", tmp_path / "A.h5")
+    mccgr("graph", X_file, "--k", 3, "--graph-features", "plain", "-o", tmp_path / "A.h5")
     mccgr("factorize", X_file, "--k", 3, "--graph-features", "plain", "-o", tmp_path / "a.h5")
     mccgr("factorize", X_file, "--k", 3, "--graph", tmp_path / "A.h5", "-o", tmp_path / "b.h5")
     assert datasets(tmp_path / "a.h5")["W"].tobytes() == datasets(tmp_path / "b.h5")["W"].tobytes()

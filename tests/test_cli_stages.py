@@ -217,7 +217,7 @@ def test_clusters_carry_on_what_led_to_them(mccgr, clusters):
     with h5py.File(clusters) as file:
         assert file.attrs["method"] == "mccgr"
         assert file.attrs["theta"] == 5
-        assert file.attrs["cluster_assign"] == "kmeans"
+        assert file.attrs["cluster_assign"] == "max"
         assert file["feature_names"].asstr()[0] == "f0"
         assert file["history/objective"].shape[0] > 1
 
@@ -226,7 +226,11 @@ def test_the_graph_knows_its_samples_and_how_they_were_normalized(mccgr, X_file,
     mccgr("graph", X_file, "--normalize", "l2", "-o", tmp_path / "A.h5")
     with h5py.File(tmp_path / "A.h5") as file:
         assert file["sample_names"].asstr()[59] == "s59"
-    outcome = mccgr("factorize", X_file, "--k", 3, "--graph", tmp_path / "A.h5", "-o", tmp_path / "F.h5")
+    given = ("factorize", X_file, "--k", 3, "--graph", tmp_path / "A.h5", "-o", tmp_path / "F.h5", "--overwrite")
+    assert "built with" not in mccgr(*given).stderr
+    with h5py.File(tmp_path / "F.h5") as file:
+        assert file.attrs["normalize"] == "l2"
+    outcome = mccgr(*given, "--normalize", "hellinger")
     assert "built with --normalize l2, used with --normalize hellinger" in outcome.stderr
 
 

@@ -383,7 +383,9 @@ def test_samples_that_nothing_holds_take_no_component_for_themselves(method, sol
     loose = np.arange(60) < 3
     A[loose] *= light
     A[:, loose] *= light
-    ours = solve(MemoryBlocks(X), Settings(k=3, method=method, solver=solver, iterations=60), sparse.csr_array(A))
+    ours = solve(
+        MemoryBlocks(X), Settings(k=3, method=method, solver=solver, strength=100.0, iterations=60), sparse.csr_array(A)
+    )
     assert (np.diff(ours.history["objective"])[10:] <= 1e-3 * ours.objective).all()
     assert ours.W[~loose].max(axis=0).min() > 0.2 * ours.W[loose].max()
     gone = ((X - ours.W @ ours.H) ** 2)[~loose].sum() / (X**2)[~loose].sum()

@@ -98,7 +98,7 @@ def test_the_stages_are_those_of_the_other_commands(run, mccgr, X_file, tmp_path
     assert provenance["command_line"] == line
     (before,) = provenance["inputs"]
     line = before["provenance"]["command_line"]
-    assert line.startswith(f"mccgr factorize {X_file} --k 3 --alpha 100 --theta 1")
+    assert line.startswith(f"mccgr factorize {X_file} --k 3 --alpha 100 --form paper --theta 1")
     assert line.endswith(f"--normalize l2 -o {out / 'factors.h5'}")
     words = [word for word in line.split()[1:] if word != str(out / "factors.h5")]
     assert mccgr(*words, tmp_path / "again.h5").status == 0

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from mccgr_cli.cli import options
@@ -53,21 +52,27 @@ def cluster(
     with Job("cluster", output, parameters, derived=(matrix.source, "clusters"), caller=caller) as job:
         loaded = job.load(matrix.source, ("factors", "clusters", "matrix"), matrix)
         contents = stages.cluster(loaded, normalize, clusters.assign, clusters.k, clusters.restarts, clusters.seed)
-        for note in describe(contents["assignments"], contents.attributes["cluster_k"]):
+        job.reporter.note(describe(contents["assignments"]))
+        note = doubt(contents["assignments"], contents.attributes["cluster_k"])
+        if note is not None:
             job.reporter.note(note)
         job.write(contents)
 
 
-def describe(assignments: Any, k: int) -> Iterator[str]:
-    """The sizes of the clusters, and a doubt about one that is too large."""
+def describe(assignments: Any) -> str:
     import numpy as np
-
-    from mccgr_cli.core.graph import oversized
 
     ids, sizes = np.unique(assignments, return_counts=True)
     listed = " ".join(str(size) for size in sizes[:20]) + (" ..." if len(sizes) > 20 else "")
-    yield f"clusters: {len(ids)} of {len(assignments)} samples, sizes {listed}"
+    return f"clusters: {len(ids)} of {len(assignments)} samples, sizes {listed}"
+
+
+def doubt(assignments: Any, k: int) -> str | None:
+    """A note about a cluster that is too large."""
+    from mccgr_cli.core.graph import oversized
+
     largest = oversized(assignments, k)
-    if largest is not None:
-        share = np.count_nonzero(assignments == largest) / len(assignments)
-        yield f"doubt: cluster {largest} has {share:.0%} of all samples; try another --k or --normalize"
+    if largest is None:
+        return None
+    share = (assignments == largest).mean()
+    return f"doubt: cluster {largest} has {share:.0%} of all samples; try another --k or --normalize"

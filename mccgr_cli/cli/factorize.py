@@ -132,6 +132,7 @@ def factorize(
         graph = request.graph if builds else without_graph(request.graph)
         with job.samples(request.matrix, rows, settings, graph, builds, checkpointing.copies) as samples:
             X = samples.X
+            factorization.check_components(settings.k, X.shape)
             size = X.dtype.itemsize * settings.k * (X.shape[0] + X.shape[1])
             job.require_space(size + size_of_landmarks(*X.shape, settings.k))
             starts = None if resumes else load_start(job, request, X)

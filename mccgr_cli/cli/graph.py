@@ -7,7 +7,6 @@ from typing import Any
 
 from mccgr_cli.cli import options
 from mccgr_cli.cli.options import MatrixInput, Output, Resources
-from mccgr_cli.errors import ParameterError
 from mccgr_cli.settings import AUTO, GraphSettings, RowSettings, Settings
 
 WITH_WEIGHTS = ("k", "method", "keep", "theta", "bandwidth", "seed")  # settings that change the graph
@@ -52,7 +51,7 @@ def command(
     """
     from mccgr_cli.cli.job import Job
     from mccgr_cli.core.graph import graph_health
-    from mccgr_cli.workflow import stages
+    from mccgr_cli.workflow import factorization, stages
     from mccgr_cli.workflow.choice import without_graph
 
     for_any_k = settings.k is None
@@ -64,8 +63,7 @@ def command(
     with Job("graph", output, parameters, derived=(matrix.source, "graph"), resources=resources) as job:
         with job.samples(matrix, rows, settings, graph) as samples:
             X, names = samples.X, samples.loaded.contents.names()
-            if settings.k > min(X.shape):
-                raise ParameterError("--k", f"{settings.k} clusters of {X.shape[0]} samples", "give fewer")
+            factorization.check_components(settings.k, X.shape)
             if graph.symmetry == "union":  # then every sample has at least this many edges
                 job.require_space(12.0 * X.shape[0] * min(graph.neighbors, X.shape[0] - 1))
             contents = stages.make_graph(

@@ -31,7 +31,7 @@ from mccgr_cli.files.atomic_write import (
     write_stream,
 )
 from mccgr_cli.files.container import Contents, encode
-from mccgr_cli.files.lazy_matrix import StoredMatrix
+from mccgr_cli.files.lazy_matrix import LazyMatrix, MatrixInMemory, StoredMatrix
 from mccgr_cli.files.provenance import Input, record
 from mccgr_cli.files.readers import FORMATS, HDF5_SUFFIXES, Loaded, input_errors, load, split_inner
 from mccgr_cli.settings import GraphSettings, RowSettings, Settings
@@ -190,8 +190,10 @@ class Job:
         """
         with self.cluster() as cluster:  # before anything is read, which may take long
             room, loaded = self.room(settings, graph if builds else None, kept), self.load_matrix(matrix)
-            room.check_rest(loaded.contents.datasets["X"].prepared_as("none", rows.dtype).size)
-            normalization, graph, choice = self.settle(loaded, rows, settings, graph)
+            self.inputs.insert(0, self.inputs.pop())  # the matrix comes first, before a graph
+            raw = loaded.contents.datasets["X"].prepared_as("none", rows.dtype)
+            stays = room.is_exceeded_by(raw.size) or cluster is not None
+            normalization, graph, choice = self.settle(loaded, raw, stays, rows, settings, graph)
             X = place(loaded, room, normalization, rows.dtype, keep_in_file=cluster is not None)
             if cluster is not None:
                 from mccgr_cli.distributed.blocks import ClusterBlocks
@@ -207,15 +209,24 @@ class Job:
             yield Samples(loaded, blocks_of(X), room.taken(size, in_file), normalization, graph, choice)
 
     def settle(
-        self, loaded: Loaded, rows: RowSettings, settings: Settings, graph: GraphSettings
+        self,
+        loaded: Loaded,
+        raw: LazyMatrix,
+        stays: bool,
+        rows: RowSettings,
+        settings: Settings,
+        graph: GraphSettings,
     ) -> tuple[str, GraphSettings, Choice | None]:
-        """Choose what the user left open, from rows as they are in the file."""
-        if not is_open(rows.normalize, graph):
-            return rows.normalize, graph, None
-        raw = loaded.contents.datasets["X"].prepared_as("none", rows.dtype).stream()
-        if isinstance(raw, StoredMatrix):
-            loaded.contents.datasets["X"] = raw  # with checked values
-        return settle(blocks_of(raw), settings.k, settings.seed, rows.normalize, graph)
+        """Choose what the user left open, from rows as they are in the file; unless X stays there, it is read once."""
+        normalization, choice = rows.normalize, None
+        if is_open(normalization, graph):
+            X = raw.stream() if stays else raw.load()
+            loaded.contents.datasets["X"] = X if isinstance(X, StoredMatrix) else MatrixInMemory(X, raw.where)
+            normalization, graph, choice = settle(blocks_of(X), settings.k, settings.seed, normalization, graph)
+        self.parameters["normalize"] = normalization  # a run that continues does not choose again
+        if choice is not None:
+            self.parameters["evenness"] = graph.evenness
+        return normalization, graph, choice
 
     def note_choice(self, choice: Choice | None) -> None:
         """Say what was chosen, once nothing else can be wrong."""

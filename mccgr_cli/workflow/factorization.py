@@ -85,6 +85,12 @@ def check_graph(given: Any, samples: int, where: str) -> Graph:
     return A
 
 
+def check_components(k: int, shape: tuple[int, int]) -> None:
+    if k > min(shape):
+        what = f"{k} components are more than a {shape[0]} x {shape[1]} matrix has room for"
+        raise ParameterError("--k", what, f"give at most {min(shape)}")
+
+
 def check_start(W: Array, H: Array, k: int, shape: tuple[int, int], where: str) -> Start:
     """W and H, if a factorization of a matrix of this shape can start from them."""
     needed = (shape[0], k), (k, shape[1])
@@ -106,9 +112,7 @@ def factorize(
     on_pause: OnPause | None = None,
 ) -> Factors:
     """X ~ WH; see :func:`mccgr_cli.core.solver.solve`."""
-    if settings.k > min(X.shape):
-        what = f"{settings.k} components are more than a {X.shape[0]} x {X.shape[1]} matrix has room for"
-        raise ParameterError("--k", what, f"give at most {min(X.shape)}")
+    check_components(settings.k, X.shape)
     factors = solve(as_source(X), settings, graph, starts, on_step, resumed, on_pause)
     if not all(part.min() >= 0 and part.max() < np.inf for part in (factors.W, factors.H, factors.rho)):  # or NaN
         raise DataError("X", "its factors have numbers that overflow", "rescale X to a mean of 1")
