@@ -44,7 +44,7 @@ class Candidate:
 
 @dataclass(frozen=True)
 class Choice:
-    """The chosen candidate, and the score of every candidate."""
+    """The chosen candidate, and the score of every candidate (an upper limit, if it could not win any more)."""
 
     chosen: Candidate
     scores: dict[Candidate, float]
@@ -94,12 +94,13 @@ def choose(source: BlockSource, k: int, seed: int, normalization: str, graph: Gr
         return Choice(Candidate(normalizations[0], evennesses[0]), {})
     trials = [one for how in normalizations for one in make_trials(X, how, evennesses, k, seed, graph)]
     subsets = [np.sort(rng.choice(n, max(k, int((1 - LEFT_OUT) * n)), replace=False)) for _ in range(DRAWS)]
-    scores = {
-        trial.candidate: float(np.mean([modularity(other.A, trial.part) for other in trials]))
-        * trial.stability(subsets)
-        for trial in trials
-    }
-    best = max(trials, key=lambda one: scores[one.candidate])
+    scores = {one.candidate: float(np.mean([modularity(other.A, one.part) for other in trials])) for one in trials}
+    best, found = trials[0], -np.inf
+    for trial in sorted(trials, key=lambda one: -scores[one.candidate]):
+        if scores[trial.candidate] > found:  # stability is at most 1, so the others cannot win any more
+            scores[trial.candidate] *= trial.stability(subsets)
+            if scores[trial.candidate] > found:
+                best, found = trial, scores[trial.candidate]
     return Choice(best.candidate, scores, best.doubt())
 
 
