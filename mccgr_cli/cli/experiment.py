@@ -97,7 +97,7 @@ def command(
     """Compare methods on random draws of classes, as in the paper.
 
     Each run draws --k classes of MATRIX. All methods factorize the samples of these classes from the same starting
-    point, the one of the method mccgr. k-means clusters the coefficients, and the clusters are compared with the
+    point, the one of the method mccgr. Clusters are found as mccgr cluster finds them, and are compared with the
     classes. There are two baselines: k-means on the samples, and k-means on the samples with the feature weights of
     mcc. Options that end in ",..." accept several values; every combination is tried.
 

@@ -38,11 +38,11 @@ from mccgr_cli.settings import GraphSettings, RowSettings, Settings
 from mccgr_cli.system.memory import available_memory, format_bytes, require_minimum
 from mccgr_cli.system.processes import LocalPool, WorkerPool, usable_cores
 from mccgr_cli.system.signals import postponed_interrupts
-from mccgr_cli.workflow.choice import Choice, is_open, settle
 from mccgr_cli.workflow.placement import USABLE, Room, place
 
 if TYPE_CHECKING:
     from mccgr_cli.distributed.connection import Cluster
+    from mccgr_cli.workflow.choice import Choice
 
 
 @dataclass(frozen=True)
@@ -218,6 +218,8 @@ class Job:
         graph: GraphSettings,
     ) -> tuple[str, GraphSettings, Choice | None]:
         """Choose what the user left open, from rows as they are in the file; unless X stays there, it is read once."""
+        from mccgr_cli.workflow.choice import is_open, settle
+
         normalization, choice = rows.normalize, None
         if is_open(normalization, graph):
             X = raw.stream() if stays else raw.load()

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 from scipy import sparse
-from scipy.linalg import eigh
 
 from mccgr_cli.blocks.products import narrow_product, times
 from mccgr_cli.blocks.protocol import Array, BlockSource, Matrix, Partial, sum_over_blocks
@@ -152,6 +151,8 @@ def make_unit(rows: Array) -> Array:
 
 def coordinates_of_few(X: Matrix, axes: int, evennesses: Sequence[float]) -> list[Array]:
     """The :func:`coordinates` of few samples, from their inner products (n, n); once for each evenness."""
+    from scipy.linalg import eigh  # slow to import
+
     n, d = X.shape
     products: Any = X @ X.T
     K = products.toarray() if sparse.issparse(products) else products
