@@ -148,7 +148,7 @@ def test_a_large_graph_falls_into_parts_as_a_small_one(monkeypatch):
     X, _ = planted(n=90)
     A = build_graph(X, GraphSettings())
     densely = spectral_clusters(A, 3, 0)
-    monkeypatch.setattr("mccgr_cli.core.graph.DENSE_GRAPH", 10)
+    monkeypatch.setattr("mccgr_cli.core.eigenvectors.FEW", 10)
     assert evaluate(densely.tolist(), spectral_clusters(A, 3, 0)).accuracy == 1
 
 

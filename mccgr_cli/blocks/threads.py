@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, wait
@@ -66,8 +67,13 @@ class ThreadedCalls:
         return call.where, call.future.result()
 
 
-@cache
 def blas() -> ThreadpoolController:
+    return loaded_blas("scipy.linalg" in sys.modules)
+
+
+@cache
+def loaded_blas(of_scipy: bool) -> ThreadpoolController:
+    """The BLAS of numpy and, as soon as it is loaded, the other one of scipy, which scikit-learn uses too."""
     return ThreadpoolController().select(user_api="blas")
 
 

@@ -22,9 +22,8 @@ from mccgr_cli.settings import GraphSettings
 WIDTH_SAMPLE = 2000  # samples whose mean distance is the width of the heat kernel
 EDGE_BLOCK = 1 << 14  # edges that are weighted together
 EVENNESS = 0.1  # of the principal axes, if none is chosen; 0: their own lengths, 1: equal lengths
-DENSE_GRAPH = 2000  # samples up to which eigenvectors are computed from a dense matrix
-MANY = 200_000  # samples from which on eigenvectors are computed with less memory and more steps
 PARTS_RESTARTS = 10  # of k-means in spectral clustering
+SMOOTHING, LEAST_WEIGHT = 100, 1 / 6  # c of spectral coordinates; it is less where the k-th would count less than this
 FAIR_SHARES = 1.5  # a part of more than half of all samples, and of more than this many times n/k, deserves doubt
 
 
@@ -169,6 +168,7 @@ def compare(left: Any, right: Any, measure: str) -> Array:
     return np.asarray(compared.sum(axis=1, dtype=np.float64)).ravel()
 
 
+@threads_for_blocks()  # its rounding is in every weight of an edge
 def mean_distance(X: Matrix | BlockSource) -> float:
     """The mean distance of all pairs of samples, or of evenly spaced samples if they are many."""
     from sklearn.metrics import pairwise_distances
@@ -220,15 +220,15 @@ def graph_health(A: sparse.csr_array[Any]) -> GraphHealth:
     return GraphHealth(A.shape[0], int(np.count_nonzero(A.data)) // 2, isolated, int(components))
 
 
-def parts_of(A: sparse.csr_array[Any], k: int, seed: int) -> Array:
+def parts_of(A: sparse.csr_array[Any], k: int, seed: int, restarts: int = PARTS_RESTARTS) -> Array:
     """k parts of the graph, as the number of the part of each sample.
 
     Spectral clustering may cut off a few odd samples and leave most others in one part. If it does, the graph is cut
     into twice as many parts, which are merged again; this is kept if its modularity is higher.
     """
-    part = spectral_clusters(A, k, seed)
+    part = spectral_clusters(A, k, seed, restarts)
     if oversized(part, k) is not None and 4 * k <= len(part):
-        merged = merge_parts(A, spectral_clusters(A, 2 * k, seed), k)
+        merged = merge_parts(A, spectral_clusters(A, 2 * k, seed, restarts), k)
         part = max(part, merged, key=lambda one: modularity(A, one))
     _, first, part = np.unique(part, return_index=True, return_inverse=True)
     return np.asarray(np.argsort(np.argsort(first))[part])  # in the order of the samples, whatever rounding does
@@ -276,33 +276,34 @@ def edges_between(A: sparse.csr_array[Any], part: Array) -> tuple[Array, float]:
     return weights / (total or 1.0), total
 
 
-@threads_for_blocks()  # rounding, which depends on threads, decides the order of isolated parts
-def spectral_clusters(A: sparse.csr_array[Any], k: int, seed: int) -> Array:
+def spectral_clusters(A: sparse.csr_array[Any], k: int, seed: int, restarts: int = PARTS_RESTARTS) -> Array:
     """Spectral clustering: k parts of the graph with few and light edges between them. Returns the part of each sample.
 
-    A. Ng, M. Jordan, Y. Weiss: On spectral clustering: analysis and an algorithm. NIPS 14, 2001.
+    The coordinates of a sample are those of A. Ng, M. Jordan, Y. Weiss: On spectral clustering (NIPS 14, 2001), but
+    there are more than k of them, and each is divided by 1 + c l, where l is its eigenvalue (normalized Laplacian).
+    So it hardly matters whether a cluster is seen in the k-th coordinate or in the next.
     """
     n = A.shape[0]
     if n <= k:
         return np.arange(n)
+    from mccgr_cli.core.eigenvectors import leading_eigenvectors
+
+    values, vectors = leading_eigenvectors(normalized_edges(A), min(k + k // 2 + 2, n - 1))
+    levels = np.clip(1 - values, 0, None)
+    least = 1 / LEAST_WEIGHT - 1  # c l of the k-th
+    vectors = vectors / (1 + levels * least / max(levels[k - 1], least / SMOOTHING))
+    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
+    vectors /= np.maximum(lengths, np.finfo(float).tiny)
+    return kmeans(vectors, k, restarts, seed)
+
+
+def normalized_edges(A: sparse.csr_array[Any]) -> sparse.csr_array[Any]:
+    """a_im / sqrt(u_i u_m) with the degrees u. The normalized Laplacian is I minus this."""
     degrees = np.asarray(A.sum(axis=1), dtype=np.float64).ravel()
     scale = 1 / np.sqrt(np.where(degrees > 0, degrees, 1))
     weights = A.data * np.repeat(scale, np.diff(A.indptr))
     weights *= scale[A.indices]
-    normalized = sparse.csr_array((weights, A.indices, A.indptr), shape=A.shape)
-    if n <= DENSE_GRAPH or 4 * k >= n:
-        from scipy.linalg import eigh
-
-        vectors = eigh(normalized.toarray(), subset_by_index=(n - k, n - 1))[1]
-    else:
-        from scipy.sparse.linalg import eigsh
-
-        start = np.random.default_rng(0).random(n)
-        basis = 2 * k if n > MANY else 4 * k  # number of Lanczos vectors, each of length n
-        vectors = eigsh(normalized, k=k, which="LA", v0=start, ncv=min(n, max(basis + 1, 20)))[1]
-    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
-    vectors /= np.maximum(lengths, np.finfo(float).tiny)
-    return kmeans(vectors, k, PARTS_RESTARTS, seed)
+    return sparse.csr_array((weights, A.indices, A.indptr), shape=A.shape)
 
 
 @threads_for_blocks()

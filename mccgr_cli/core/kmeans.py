@@ -7,6 +7,7 @@ import warnings
 import numpy as np
 
 from mccgr_cli.blocks.protocol import Array, Matrix
+from mccgr_cli.blocks.threads import threads_for_blocks
 
 
 def kmeans(samples: Matrix, k: int, restarts: int, seed: int) -> Array:
@@ -14,7 +15,7 @@ def kmeans(samples: Matrix, k: int, restarts: int, seed: int) -> Array:
     from sklearn.cluster import KMeans  # slow to import
     from sklearn.exceptions import ConvergenceWarning
 
-    with warnings.catch_warnings():
+    with warnings.catch_warnings(), threads_for_blocks():
         warnings.simplefilter("ignore", ConvergenceWarning)  # fewer distinct rows than k: visible in the result
         assignments: Array = KMeans(n_clusters=k, n_init=restarts, random_state=seed).fit_predict(samples)
     return assignments.astype(np.int64)

@@ -151,15 +151,14 @@ def make_unit(rows: Array) -> Array:
 
 def coordinates_of_few(X: Matrix, axes: int, evennesses: Sequence[float]) -> list[Array]:
     """The :func:`coordinates` of few samples, from their inner products (n, n); once for each evenness."""
-    from scipy.linalg import eigh  # slow to import
+    from mccgr_cli.core.eigenvectors import leading_eigenvectors
 
     n, d = X.shape
     products: Any = X @ X.T
     K = products.toarray() if sparse.issparse(products) else products
     centred = K - K.mean(axis=0) - K.mean(axis=1)[:, None] + K.mean()
-    rank = min(axes, n - 1, d)
-    squares, vectors = eigh(centred, subset_by_index=(n - rank, n - 1))
-    sizes = np.sqrt(np.where(squares > n * np.finfo(K.dtype).eps * squares[-1], squares, 0))
+    squares, vectors = leading_eigenvectors(centred, min(axes, n - 1, d))
+    sizes = np.sqrt(np.where(squares > n * np.finfo(K.dtype).eps * squares[0], squares, 0))
     found = [vectors * (sizes / nonzero(sizes) ** evenness) for evenness in evennesses]
     return [points / nonzero(np.linalg.norm(points, axis=1))[:, None] for points in found]
 

@@ -1,7 +1,7 @@
 """Choose the normalization of the rows, and the evenness of the principal axes, without labels.
 
 Every candidate has a graph of the samples, and k parts of this graph. The parts that hold together best are chosen:
-in the graphs of all candidates (modularity), and when some of the samples are left out (stability). If samples are
+in the graphs of all normalizations (modularity), and when some of the samples are left out (stability). If samples are
 many, this is done with some of them.
 """
 
@@ -22,13 +22,15 @@ from mccgr_cli.core.metrics import agreement
 from mccgr_cli.core.principal_axes import coordinates_of_few
 from mccgr_cli.settings import AUTO, GraphSettings
 
-NORMALIZATIONS = ("none", "sqrt", "hellinger", "log")
 KEEP_SIZES = ("none", "sqrt")  # normalizations in which rows keep their sizes
+LOSE_SIZES = ("hellinger", "log")  # normalizations that scale rows to the same sum
 EQUAL_SIZES = 0.1  # relative spread of the sums of rows below which rows are not scaled: their sums are no accident
+UNEQUAL_SIZES = 0.5  # and above which they are: the length of a text or the depth of a cell says nothing
 EVENNESSES = (0.1, 0.5)
 LEAST_SAMPLE, SAMPLE_PER_CLUSTER = 1000, 20  # samples that the choice is made with
 STRONG_DISAGREEMENT = 0.5  # NMI of two clusterings below which they are different
 LEFT_OUT, DRAWS = 0.2, 3  # stability: fraction of the samples that is left out, and how often
+STABILITY_RESTARTS = 3  # of k-means; few, because parts that depend on them are not stable
 
 
 @dataclass(frozen=True)
@@ -84,6 +86,7 @@ def is_open(normalization: str, graph: GraphSettings) -> bool:
     return normalization == AUTO or (graph.evenness is None and graph.axes_for() > 0)
 
 
+@threads_for_blocks()  # the choice must not depend on rounding, which depends on threads
 def choose(source: BlockSource, k: int, seed: int, normalization: str, graph: GraphSettings) -> Choice:
     rng = np.random.default_rng(seed)
     X = some_rows(source, max(LEAST_SAMPLE, SAMPLE_PER_CLUSTER * k), rng)
@@ -94,7 +97,7 @@ def choose(source: BlockSource, k: int, seed: int, normalization: str, graph: Gr
         return Choice(Candidate(normalizations[0], evennesses[0]), {})
     trials = [one for how in normalizations for one in make_trials(X, how, evennesses, k, seed, graph)]
     subsets = [np.sort(rng.choice(n, max(k, int((1 - LEFT_OUT) * n)), replace=False)) for _ in range(DRAWS)]
-    scores = {one.candidate: float(np.mean([modularity(other.A, one.part) for other in trials])) for one in trials}
+    scores = {one.candidate: modularity_in_all(one, trials) for one in trials}
     best, found = trials[0], -np.inf
     for trial in sorted(trials, key=lambda one: -scores[one.candidate]):
         if scores[trial.candidate] > found:  # stability is at most 1, so the others cannot win any more
@@ -106,7 +109,19 @@ def choose(source: BlockSource, k: int, seed: int, normalization: str, graph: Gr
 
 def open_normalizations(X: Matrix) -> Sequence[str]:
     sums = row_sizes(X, "l1")
-    return KEEP_SIZES if sums.std() < EQUAL_SIZES * sums.mean() else NORMALIZATIONS
+    spread = float(sums.std() / (sums.mean() or 1))
+    if spread < EQUAL_SIZES:
+        return KEEP_SIZES
+    return LOSE_SIZES if spread > UNEQUAL_SIZES else KEEP_SIZES + LOSE_SIZES
+
+
+def modularity_in_all(trial: Trial, trials: Sequence[Trial]) -> float:
+    """The mean modularity of the parts in the graphs of all trials with the same evenness.
+
+    In one graph alone, parts by the sizes of rows look best. Graphs of different evenness cannot be compared.
+    """
+    graphs = [one.A for one in trials if one.candidate.evenness == trial.candidate.evenness]
+    return float(np.mean([modularity(A, trial.part) for A in graphs]))
 
 
 def make_trials(
@@ -144,13 +159,15 @@ class Trial:
     def stability(self, subsets: Sequence[Array]) -> float:
         """The mean agreement of the parts with the parts of fewer samples."""
         found = [
-            agreement(self.part[some], parts_of(build_graph(self.points[some], self.settings), self.k, self.seed))
+            agreement(
+                self.part[some],
+                parts_of(build_graph(self.points[some], self.settings), self.k, self.seed, STABILITY_RESTARTS),
+            )
             for some in subsets
         ]
         return float(np.mean(found))
 
 
-@threads_for_blocks()
 def some_rows(source: BlockSource, count: int, rng: np.random.Generator) -> Matrix:
     """This number of random rows, or all rows if there are fewer."""
     n = source.shape[0]

@@ -15,7 +15,7 @@ from mccgr_cli.core.neighbours.distances import EXTRA, SEARCH_BYTES, Candidates,
 from mccgr_cli.core.neighbours.intersection import IntersectionSearch
 
 SETTLED_ROWS = 1000  # samples whose candidates are compared together
-LEAST_BLOCKS = 8  # so that all cores have work
+LEAST_BLOCKS, LEAST_ROWS = 8, 100  # so that all cores have work, unless the samples are few
 MUTUAL = 128  # from this number of features on, each product of two samples is computed once and used for both
 
 
@@ -42,7 +42,7 @@ def neighbours_of(X: Matrix, index: Array, neighbors: int, dtype: str = "float32
     """
     if sparse.issparse(X):
         dtype = "float64"
-    rows = rows_to_compare(X.shape[0], np.dtype(dtype).itemsize)
+    rows = rows_to_compare(X.shape[0], np.dtype(dtype).itemsize, X.shape[0])
     columns, certain = product_search(X, index, neighbors, dtype, rows)
     doubtful = np.flatnonzero(~certain)
     if len(doubtful) and dtype == "float32":
@@ -75,7 +75,7 @@ def neighbours_among(X: Array, queries: Array, neighbors: int, dtype: str = "flo
         certain = compared.is_certain(own, found.beyond, near.values[:, -1] * compared.scale**2)
         return near.columns, 2 * near.values, certain
 
-    rows = max(1, min(SEARCH_BYTES // (compared.samples.itemsize * X.shape[0]), -(-len(queries) // LEAST_BLOCKS)))
+    rows = rows_to_compare(len(queries), compared.samples.itemsize, X.shape[0])
     columns, squares, certain = by_blocks(np.arange(len(queries)), rows, compare)
     doubtful = np.flatnonzero(~certain)
     if len(doubtful) and dtype == "float32":
@@ -83,9 +83,9 @@ def neighbours_among(X: Array, queries: Array, neighbors: int, dtype: str = "flo
     return columns, squares
 
 
-def rows_to_compare(n: int, itemsize: int) -> int:
+def rows_to_compare(samples: int, itemsize: int, others: int) -> int:
     """The number of samples per block: limited by memory, and small enough that all cores have work."""
-    return max(1, min(SEARCH_BYTES // (itemsize * n), -(-n // LEAST_BLOCKS)))
+    return max(1, min(SEARCH_BYTES // (itemsize * others), max(LEAST_ROWS, -(-samples // LEAST_BLOCKS))))
 
 
 def by_blocks(index: Array, rows: int, function: Callable[..., tuple[Array, ...]], *arrays: Array) -> list[Array]:
@@ -153,5 +153,5 @@ def by_intersection(X: Matrix, neighbors: int) -> Array:
     def compare(index: Array) -> tuple[Array]:
         return (search.nearest(search.group.rows[index], index, None, neighbors).first(neighbors).columns,)
 
-    (columns,) = by_blocks(np.arange(n), rows_to_compare(n, 8), compare)
+    (columns,) = by_blocks(np.arange(n), rows_to_compare(n, 8, n), compare)
     return columns

@@ -1,0 +1,34 @@
+"""The leading eigenvectors of symmetric matrices. Slow to import, so import it where it is used.
+
+The import comes before the limit of the threads, which holds only for libraries that are loaded already.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+from scipy.linalg import eigh
+from scipy.sparse.linalg import eigsh
+
+from mccgr_cli.blocks.protocol import Array
+from mccgr_cli.blocks.threads import threads_for_blocks
+
+FEW = 2000  # rows up to which a sparse matrix is made dense
+MANY = 200_000  # rows from which on less memory is used, and more steps
+
+
+@threads_for_blocks()  # rounding depends on threads, and decides the order of vectors of the same value
+def leading_eigenvectors(K: Any, count: int) -> tuple[Array, Array]:
+    """The largest eigenvalues (count,), the largest first, and their vectors (n, count)."""
+    n = K.shape[0]
+    if n <= FEW or 4 * count >= n:
+        dense = K.toarray() if sparse.issparse(K) else K
+        values, vectors = eigh(dense, subset_by_index=(n - count, n - 1))
+    else:
+        start = np.random.default_rng(0).random(n)
+        basis = (2 if n > MANY else 4) * count  # number of Lanczos vectors, each of length n
+        values, vectors = eigsh(K, k=count, which="LA", v0=start, ncv=min(n, max(basis + 1, 20)))
+    order = np.argsort(-values, kind="stable")
+    return values[order], vectors[:, order]
