@@ -19,7 +19,7 @@ from mccgr_cli.blocks.in_memory import MemoryBlocks
 from mccgr_cli.blocks.protocol import Array, Matrix
 from mccgr_cli.blocks.rows import normalize
 from mccgr_cli.core.graph import build_graph, explained_variance, spectral_clusters
-from mccgr_cli.core.kmeans import kmeans, largest_coefficient
+from mccgr_cli.core.kmeans import largest_coefficient
 from mccgr_cli.core.solver import Factors
 from mccgr_cli.settings import ClusterSettings, GraphSettings, RowSettings, Settings, by_preset
 from mccgr_cli.workflow import factorization, stages
@@ -57,6 +57,13 @@ def unit_rows(data: DataSet) -> Matrix:
 
 
 # Simple ways
+
+
+def kmeans(samples: Matrix, k: int, restarts: int, seed: int) -> Array:
+    """That of scikit-learn."""
+    from sklearn.cluster import KMeans
+
+    return np.asarray(KMeans(k, n_init=restarts, random_state=seed).fit_predict(samples))
 
 
 def by_kmeans(data: DataSet, seed: int, rows: str) -> tuple[Array]:

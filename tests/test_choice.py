@@ -21,7 +21,7 @@ def chosen(X, k=3, normalization=AUTO, **graph):
 
 def of_any_size(seed=0, decades=3.0):
     """Planted groups whose samples differ in size by accident, as counts of a longer or shorter measurement do."""
-    X, labels = planted(n=120, d=30, seed=seed)
+    X, labels = planted(n=120, d=60, seed=seed)
     return (X + 8) * 10 ** np.random.default_rng(seed).uniform(0, decades, (len(X), 1)), labels
 
 
@@ -44,6 +44,11 @@ def test_rows_that_differ_in_size_by_accident_are_scaled():
 def test_which_candidates_are_tried_depends_on_the_sizes_of_rows(decades, tried, make):
     names = {str(one) for one in chosen(make(of_any_size(decades=decades)[0]))[2].scores}
     assert names == {f"{how}/{length}" for how in tried for length in (0.1, 0.5)}
+
+
+@pytest.mark.parametrize(("features", "tried"), [(9, {"none", "sqrt"}), (10, {"none", "sqrt", "hellinger", "log"})])
+def test_the_sizes_of_rows_with_few_features_are_not_ignored(features, tried):
+    assert {one.normalize for one in chosen(of_any_size()[0][:, :features])[2].scores} == tried
 
 
 def test_what_the_user_gave_is_obeyed():

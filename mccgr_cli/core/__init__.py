@@ -1,6 +1,7 @@
 """The numerical method: X ~ WH with a loss, a neighbour graph and an update.
 
 Begin with ``solver``: start, iterate, stop. ``methods`` has the losses and updates, ``starts`` the starting points,
-``graph`` and ``neighbours`` the neighbour graph, ``kmeans`` and ``metrics`` the clusters and their scores.
+``graph`` and ``neighbours`` the neighbour graph and its parts, ``kmeans`` and ``metrics`` the clusters and their
+scores, ``landmarks`` the clusters of new samples.
 May import: ``blocks``, ``system``, ``settings`` and ``errors``. Reads no files and prints nothing.
 """

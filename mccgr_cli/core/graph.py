@@ -14,7 +14,7 @@ from mccgr_cli.blocks.products import moments, transposed_times
 from mccgr_cli.blocks.protocol import Array, BlockSource, Matrix, Partial, chunks, sum_over_blocks
 from mccgr_cli.blocks.rows import transformed, unit_rows, weigh_features
 from mccgr_cli.blocks.threads import threads_for_blocks
-from mccgr_cli.core.kmeans import kmeans
+from mccgr_cli.core.kmeans import distances_to, kmeans, squared_lengths
 from mccgr_cli.core.neighbours import LARGEST_EXACT, ROOM, NeighbourPairs, Search, nearest, row_groups
 from mccgr_cli.core.principal_axes import coordinates
 from mccgr_cli.settings import GraphSettings
@@ -171,20 +171,19 @@ def compare(left: Any, right: Any, measure: str) -> Array:
 @threads_for_blocks()  # its rounding is in every weight of an edge
 def mean_distance(X: Matrix | BlockSource) -> float:
     """The mean distance of all pairs of samples, or of evenly spaced samples if they are many."""
-    from sklearn.metrics import pairwise_distances
-
     n = X.shape[0]
     index = np.linspace(0, n - 1, min(n, WIDTH_SAMPLE)).astype(int)
     if is_matrix(X):
-        return float(pairwise_distances(X[index]).mean())
-    chosen = np.zeros(n, dtype=bool)
-    chosen[index] = True
-    rows = np.empty(n, dtype=object)
-    sum_over_blocks(X, chosen_rows, (chosen,), into=(rows,))
-    some = rows[index].tolist()
-    return float(
-        pairwise_distances(sparse.vstack(some, format="csr") if sparse.issparse(some[0]) else np.vstack(some)).mean()
-    )
+        some = X[index]
+    else:
+        chosen = np.zeros(n, dtype=bool)
+        chosen[index] = True
+        found = np.empty(n, dtype=object)
+        sum_over_blocks(X, chosen_rows, (chosen,), into=(found,))
+        rows = found[index].tolist()
+        some = sparse.vstack(rows, format="csr") if sparse.issparse(rows[0]) else np.vstack(rows)
+    some = some.astype(np.float64)
+    return float(np.sqrt(distances_to(some, squared_lengths(some), np.arange(len(index)))).mean())
 
 
 def chosen_rows(X_b: Matrix, chosen_b: Array) -> Partial:

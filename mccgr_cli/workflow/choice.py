@@ -1,7 +1,7 @@
 """Choose the normalization of the rows, and the evenness of the principal axes, without labels.
 
-Every candidate has a graph of the samples, and k parts of this graph. The parts that hold together best are chosen:
-in the graphs of all normalizations (modularity), and when some of the samples are left out (stability). If samples are
+Every candidate has a graph of the samples, and k parts of this graph. The parts that hold together best are chosen: few
+edges between them (modularity), and nearly the same parts when some samples are left out (stability). If samples are
 many, this is done with some of them.
 """
 
@@ -26,6 +26,7 @@ KEEP_SIZES = ("none", "sqrt")  # normalizations in which rows keep their sizes
 LOSE_SIZES = ("hellinger", "log")  # normalizations that scale rows to the same sum
 EQUAL_SIZES = 0.1  # relative spread of the sums of rows below which rows are not scaled: their sums are no accident
 UNEQUAL_SIZES = 0.5  # and above which they are: the length of a text or the depth of a cell says nothing
+FEW_FEATURES, MANY_FEATURES = 10, 50  # of few features, the sum is a good part of what is known
 EVENNESSES = (0.1, 0.5)
 LEAST_SAMPLE, SAMPLE_PER_CLUSTER = 1000, 20  # samples that the choice is made with
 STRONG_DISAGREEMENT = 0.5  # NMI of two clusterings below which they are different
@@ -97,7 +98,7 @@ def choose(source: BlockSource, k: int, seed: int, normalization: str, graph: Gr
         return Choice(Candidate(normalizations[0], evennesses[0]), {})
     trials = [one for how in normalizations for one in make_trials(X, how, evennesses, k, seed, graph)]
     subsets = [np.sort(rng.choice(n, max(k, int((1 - LEFT_OUT) * n)), replace=False)) for _ in range(DRAWS)]
-    scores = {one.candidate: modularity_in_all(one, trials) for one in trials}
+    scores = {one.candidate: modularity(one.A, one.part) for one in trials}
     best, found = trials[0], -np.inf
     for trial in sorted(trials, key=lambda one: -scores[one.candidate]):
         if scores[trial.candidate] > found:  # stability is at most 1, so the others cannot win any more
@@ -110,18 +111,9 @@ def choose(source: BlockSource, k: int, seed: int, normalization: str, graph: Gr
 def open_normalizations(X: Matrix) -> Sequence[str]:
     sums = row_sizes(X, "l1")
     spread = float(sums.std() / (sums.mean() or 1))
-    if spread < EQUAL_SIZES:
+    if spread < EQUAL_SIZES or X.shape[1] < FEW_FEATURES:
         return KEEP_SIZES
-    return LOSE_SIZES if spread > UNEQUAL_SIZES else KEEP_SIZES + LOSE_SIZES
-
-
-def modularity_in_all(trial: Trial, trials: Sequence[Trial]) -> float:
-    """The mean modularity of the parts in the graphs of all trials with the same evenness.
-
-    In one graph alone, parts by the sizes of rows look best. Graphs of different evenness cannot be compared.
-    """
-    graphs = [one.A for one in trials if one.candidate.evenness == trial.candidate.evenness]
-    return float(np.mean([modularity(A, trial.part) for A in graphs]))
+    return LOSE_SIZES if spread > UNEQUAL_SIZES and X.shape[1] >= MANY_FEATURES else KEEP_SIZES + LOSE_SIZES
 
 
 def make_trials(

@@ -106,7 +106,7 @@ def draw_classes(labels: Array, trial: Trial, seed: int) -> tuple[Array, int]:
 
 def run_trial(trial: Trial, X: Matrix, labels: Array, plan: Plan) -> list[Row]:
     """The results of every method in one trial. It uses one thread, because other trials use the other cores."""
-    import sklearn.cluster  # noqa: F401 - its threads are limited only if it is imported before
+    import scipy.linalg  # noqa: F401 - its threads are limited only if it is imported before
 
     with threadpool_limits(limits=1):
         return list(TrialRunner(trial, X, labels, plan).rows())

@@ -105,7 +105,7 @@ def draw_samples(X: Matrix, most: int, seed: int) -> Matrix:
 
 def run_task(task: Task, X: Matrix, plan: Plan) -> Any:
     """The result of a task, or its error. It uses one thread, because other tasks use the other cores."""
-    import sklearn.cluster  # noqa: F401 - its threads are limited only if it is imported before
+    import scipy.linalg  # noqa: F401 - its threads are limited only if it is imported before
 
     with threadpool_limits(limits=1):
         try:
