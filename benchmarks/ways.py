@@ -18,8 +18,10 @@ from benchmarks.datasets import DataSet
 from mccgr_cli.blocks.in_memory import MemoryBlocks
 from mccgr_cli.blocks.protocol import Array, Matrix
 from mccgr_cli.blocks.rows import normalize
-from mccgr_cli.core.graph import build_graph, explained_variance, spectral_clusters
+from mccgr_cli.core.eigenvectors import leading_eigenvectors
+from mccgr_cli.core.graph import build_graph, explained_variance, normalized_edges
 from mccgr_cli.core.kmeans import largest_coefficient
+from mccgr_cli.core.principal_axes import make_unit
 from mccgr_cli.core.solver import Factors
 from mccgr_cli.settings import ClusterSettings, GraphSettings, RowSettings, Settings, by_preset
 from mccgr_cli.workflow import factorization, stages
@@ -115,9 +117,14 @@ def by_parts_of_graph(data: DataSet, seed: int, weighted: bool) -> tuple[Array]:
     rows, weights = rows_by(data.X, "hellinger"), None
     if weighted:
         first = build_graph(rows, graph, factorization.learn_weights(rows, settings))
-        shares = explained_variance(MemoryBlocks(rows), spectral_clusters(first, data.k, seed))
+        shares = explained_variance(MemoryBlocks(rows), plain_spectral_clusters(first, data.k, seed))
         weights = shares / (shares + 0.1 * shares.mean())
-    return (spectral_clusters(build_graph(rows, graph, weights), data.k, seed),)
+    return (plain_spectral_clusters(build_graph(rows, graph, weights), data.k, seed),)
+
+
+def plain_spectral_clusters(A: Matrix, k: int, seed: int) -> Array:
+    """A. Ng, M. Jordan, Y. Weiss: On spectral clustering: analysis and an algorithm. NIPS 14, 2001."""
+    return kmeans(make_unit(leading_eigenvectors(normalized_edges(A), k)[1]), k, RESTARTS, seed)
 
 
 # Ways of mccgr

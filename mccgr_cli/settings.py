@@ -235,7 +235,7 @@ class GraphSettings:
         "explained",
         "Which features count when neighbours are searched. Only for the method mccgr. plain: all features equally. "
         "weighted: noisy features count less; the weights come from a short factorization without a graph. explained: "
-        "build the weighted graph, cluster it, then build the graph again from the features that differ between these "
+        "build the plain graph, cluster it, then build the graph again from the features that differ between these "
         "clusters.",
         values=GRAPH_FEATURES,
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 
 import hypothesis
@@ -28,6 +29,7 @@ WAYS = [
     for solver in (SOLVERS if METHODS[method].own_update is None else ["multiplicative"])
 ]
 WAYS += [{"method": method, "solver": "multiplicative", "form": "orthogonal"} for method in ("mccgr", "grnmf")]
+EXAMPLES = int(os.environ.get("MCCGR_EXAMPLES", "40"))  # of random problems
 MONOTONE = [way for way in WAYS if way["method"] in ("l2", "kl", "grnmf", "mcc", "mccgr")]
 
 
@@ -267,7 +269,7 @@ def problems(draw):
 
 
 @pytest.mark.parametrize("way", MONOTONE, ids=name_of)
-@hypothesis.settings(max_examples=40)
+@hypothesis.settings(max_examples=EXAMPLES)
 @given(
     problem=problems(),
     alpha=st.sampled_from([0.0, 0.1, 100.0, 1e6, None]),  # None: the strength weighs the graph

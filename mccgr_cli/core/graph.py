@@ -24,6 +24,7 @@ EDGE_BLOCK = 1 << 14  # edges that are weighted together
 EVENNESS = 0.1  # of the principal axes, if none is chosen; 0: their own lengths, 1: equal lengths
 PARTS_RESTARTS = 10  # of k-means in spectral clustering
 SMOOTHING, LEAST_WEIGHT = 100, 1 / 6  # c of spectral coordinates; it is less where the k-th would count less than this
+MUCH_HIGHER = 1.15  # modularity of parts that were merged, relative to that of a cut into k parts
 FAIR_SHARES = 1.5  # a part of more than half of all samples, and of more than this many times n/k, deserves doubt
 
 
@@ -223,12 +224,13 @@ def parts_of(A: sparse.csr_array[Any], k: int, seed: int, restarts: int = PARTS_
     """k parts of the graph, as the number of the part of each sample.
 
     Spectral clustering may cut off a few odd samples and leave most others in one part. If it does, the graph is cut
-    into twice as many parts, which are merged again; this is kept if its modularity is higher.
+    into twice as many parts, which are merged again; this is kept if its modularity is much higher.
     """
     part = spectral_clusters(A, k, seed, restarts)
     if oversized(part, k) is not None and 4 * k <= len(part):
         merged = merge_parts(A, spectral_clusters(A, 2 * k, seed, restarts), k)
-        part = max(part, merged, key=lambda one: modularity(A, one))
+        if modularity(A, merged) > MUCH_HIGHER * modularity(A, part):
+            part = merged
     _, first, part = np.unique(part, return_index=True, return_inverse=True)
     return np.asarray(np.argsort(np.argsort(first))[part])  # in the order of the samples, whatever rounding does
 

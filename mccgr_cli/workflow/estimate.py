@@ -85,7 +85,7 @@ def estimate(X: BlockSource, settings: Settings, graph: GraphSettings | None) ->
         return Estimate(0.0, iteration, iterations)
     features = graph.graph_features if METHODS[settings.method].weighted else "plain"
     learning = 0.0
-    if features != "plain":
+    if features == "weighted":
         few = replace(settings, method="mcc", solver="multiplicative")
         learning = WEIGHING_STEPS * max(reading, iteration_seconds(some, few) * share)
     one, fast = search_seconds(some, graph, settings.k, share, reading)

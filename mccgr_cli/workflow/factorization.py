@@ -35,8 +35,8 @@ def choose_graph(
 ) -> Graph | None:
     """The neighbour graph for a factorization: ``given``, or built from X; None if the method uses no graph.
 
-    Methods with feature weights build it twice: first with the weights that a few iterations learn, then with those
-    features that differ between the parts of the first graph. ``on_search`` receives how the neighbours were found.
+    Methods with feature weights build it twice: first with all features, then with those features that differ between
+    the parts of the first graph. ``on_search`` receives how the neighbours were found.
     """
     if not uses_graph(settings):
         return None
@@ -45,10 +45,11 @@ def choose_graph(
     check_search(graph_settings.search)
     graph_settings = replace(graph_settings, axes=graph_settings.axes_for(settings.k))
     features = graph_settings.graph_features if METHODS[settings.method].weighted else "plain"
-    weights = learn_weights(X, settings) if features != "plain" else None
-    if features == "explained":
-        part = parts_of(build_graph(X, graph_settings, weights), settings.k, settings.seed)
-        weights = weights_by_parts(X, part)
+    weights: Array | None = None
+    if features == "weighted":
+        weights = learn_weights(X, settings)
+    elif features == "explained":
+        weights = weights_by_parts(X, parts_of(build_graph(X, graph_settings), settings.k, settings.seed))
     return build_graph(X, graph_settings, weights, on_search)
 
 
