@@ -9,14 +9,19 @@ from scipy import sparse
 
 from mccgr_cli import MCCGR, factorize
 from mccgr_cli.blocks.in_memory import MemoryBlocks
+from mccgr_cli.blocks.rows import take_rows
 from mccgr_cli.core.graph import build_graph, merge_parts, modularity, oversized, parts_of, spectral_clusters
 from mccgr_cli.files.readers import load
 from mccgr_cli.settings import AUTO, GraphSettings
-from mccgr_cli.workflow.choice import LEAST_SAMPLE, Candidate, settle, some_rows
+from mccgr_cli.workflow.choice import Candidate, settle
 
 
 def chosen(X, k=3, normalization=AUTO, **graph):
     return settle(MemoryBlocks(X), k, 0, normalization, GraphSettings(**graph))
+
+
+def to_array(X):
+    return X.toarray() if sparse.issparse(X) else X
 
 
 def of_any_size(seed=0, decades=3.0):
@@ -87,12 +92,23 @@ def test_the_choice_is_printed_and_kept_in_the_file(mccgr, tmp_path):
     assert "chosen" not in explicit.stderr
 
 
-def test_the_choice_is_made_with_some_of_many_samples():
-    X = np.arange(3 * LEAST_SAMPLE, dtype=float)[:, None] + np.zeros((1, 2))
-    some = some_rows(MemoryBlocks(X, 100), LEAST_SAMPLE, np.random.default_rng(0))
-    assert some.shape == (LEAST_SAMPLE, 2)
-    assert (np.diff(some[:, 0]) > 0).all()  # each once, in order
-    np.testing.assert_array_equal(some_rows(MemoryBlocks(X, 7), len(X), np.random.default_rng(0)), X)
+@pytest.mark.parametrize("make", [np.asarray, sparse.csr_array], ids=["dense", "sparse"])
+def test_rows_are_the_same_whether_x_is_in_memory_or_not(make):
+    X, index = make(np.arange(60.0).reshape(20, 3)), np.array([0, 1, 9, 10, 19])
+    source = MemoryBlocks(X, 7)
+    whole = take_rows(source, index)
+    source.whole = None
+    np.testing.assert_array_equal(to_array(take_rows(source, index)), to_array(X)[index])
+    np.testing.assert_array_equal(to_array(whole), to_array(X)[index])
+
+
+def test_the_choice_is_made_with_some_of_many_samples(monkeypatch):
+    X, _ = of_any_size()
+    assert chosen(X)[2].scores == chosen(X)[2].scores
+    monkeypatch.setattr("mccgr_cli.workflow.choice.LEAST_SAMPLE", 60)
+    some = chosen(X)[2]  # 20 k samples
+    assert some.scores.keys() == chosen(X[:60])[2].scores.keys()
+    assert some.scores != chosen(X[:60])[2].scores
 
 
 # Parts of a graph

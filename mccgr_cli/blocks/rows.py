@@ -1,4 +1,4 @@
-"""Normalization of the rows of X, and sources that change their rows when they are visited."""
+"""Rows of X: their normalization, some of them, and sources that change their rows when they are visited."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 from scipy import sparse
 
 from mccgr_cli.blocks.in_memory import is_matrix
-from mccgr_cli.blocks.protocol import Array, BlockSource, Matrix, Partial
+from mccgr_cli.blocks.protocol import Array, BlockSource, Matrix, Partial, sum_over_blocks
 
 LOG_MEAN = 10.0  # mean of a row before the logarithm
 
@@ -113,3 +113,22 @@ def scale_rows(X: Matrix, factors: Array) -> None:
         X.data *= np.repeat(factors, np.diff(X.indptr)).astype(X.dtype)
     else:
         X *= factors[:, None].astype(X.dtype)
+
+
+def take_rows(source: BlockSource, index: Array) -> Matrix:
+    """The rows of X with these numbers, which increase. One pass over X, if it is not in memory."""
+    if source.whole is not None:
+        return source.whole[index]
+    chosen, found = np.zeros(source.shape[0], dtype=bool), np.empty(source.shape[0], dtype=object)
+    chosen[index] = True
+    sum_over_blocks(source, chosen_of_block, (chosen,), into=(found,))
+    rows = [block for block in found if block is not None]
+    return sparse.csr_array(sparse.vstack(rows)) if sparse.issparse(rows[0]) else np.vstack(rows)
+
+
+def chosen_of_block(X_b: Matrix, chosen_b: Array) -> Partial:
+    """The chosen rows of a block, as one object in the first place of the block."""
+    rows = np.full(X_b.shape[0], None, dtype=object)
+    if chosen_b.any():
+        rows[0] = X_b[chosen_b]
+    return Partial(rows=(rows,))

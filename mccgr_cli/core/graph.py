@@ -12,7 +12,7 @@ from scipy import sparse
 from mccgr_cli.blocks.in_memory import as_source, is_matrix
 from mccgr_cli.blocks.products import moments, transposed_times
 from mccgr_cli.blocks.protocol import Array, BlockSource, Matrix, Partial, chunks, sum_over_blocks
-from mccgr_cli.blocks.rows import transformed, unit_rows, weigh_features
+from mccgr_cli.blocks.rows import take_rows, transformed, unit_rows, weigh_features
 from mccgr_cli.blocks.threads import threads_for_blocks
 from mccgr_cli.core.kmeans import distances_to, kmeans, squared_lengths
 from mccgr_cli.core.neighbours import LARGEST_EXACT, ROOM, NeighbourPairs, Search, nearest, row_groups
@@ -174,25 +174,8 @@ def mean_distance(X: Matrix | BlockSource) -> float:
     """The mean distance of all pairs of samples, or of evenly spaced samples if they are many."""
     n = X.shape[0]
     index = np.linspace(0, n - 1, min(n, WIDTH_SAMPLE)).astype(int)
-    if is_matrix(X):
-        some = X[index]
-    else:
-        chosen = np.zeros(n, dtype=bool)
-        chosen[index] = True
-        found = np.empty(n, dtype=object)
-        sum_over_blocks(X, chosen_rows, (chosen,), into=(found,))
-        rows = found[index].tolist()
-        some = sparse.vstack(rows, format="csr") if sparse.issparse(rows[0]) else np.vstack(rows)
-    some = some.astype(np.float64)
+    some = take_rows(as_source(X), index).astype(np.float64)
     return float(np.sqrt(distances_to(some, squared_lengths(some), np.arange(len(index)))).mean())
-
-
-def chosen_rows(X_b: Matrix, chosen_b: Array) -> Partial:
-    """The rows (1, d) of the chosen samples, in an array of objects."""
-    rows = np.empty(X_b.shape[0], dtype=object)
-    for i in np.flatnonzero(chosen_b):
-        rows[i] = X_b[[i]]
-    return Partial(rows=(rows,))
 
 
 @dataclass(frozen=True)

@@ -11,10 +11,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy import sparse
 
-from mccgr_cli.blocks.protocol import Array, BlockSource, Matrix, Partial, sum_over_blocks
-from mccgr_cli.blocks.rows import normalize, row_sizes
+from mccgr_cli.blocks.protocol import Array, BlockSource, Matrix
+from mccgr_cli.blocks.rows import normalize, row_sizes, take_rows
 from mccgr_cli.blocks.threads import threads_for_blocks
 from mccgr_cli.core.graph import build_graph, modularity, parts_of
 from mccgr_cli.core.kmeans import kmeans
@@ -90,8 +89,8 @@ def is_open(normalization: str, graph: GraphSettings) -> bool:
 @threads_for_blocks()  # the choice must not depend on rounding, which depends on threads
 def choose(source: BlockSource, k: int, seed: int, normalization: str, graph: GraphSettings) -> Choice:
     rng = np.random.default_rng(seed)
-    X = some_rows(source, max(LEAST_SAMPLE, SAMPLE_PER_CLUSTER * k), rng)
-    n = X.shape[0]
+    n = min(source.shape[0], max(LEAST_SAMPLE, SAMPLE_PER_CLUSTER * k))
+    X = take_rows(source, np.sort(rng.choice(source.shape[0], n, replace=False)))
     evennesses = (graph.evenness,) if graph.evenness is not None or not graph.axes_for() else EVENNESSES
     normalizations = open_normalizations(X) if normalization == AUTO else (normalization,)
     if not 1 < k < n:
@@ -158,22 +157,3 @@ class Trial:
             for some in subsets
         ]
         return float(np.mean(found))
-
-
-def some_rows(source: BlockSource, count: int, rng: np.random.Generator) -> Matrix:
-    """This number of random rows, or all rows if there are fewer."""
-    n = source.shape[0]
-    chosen = np.zeros(n, dtype=bool)
-    chosen[rng.choice(n, min(count, n), replace=False)] = True
-    rows = np.empty(n, dtype=object)
-    sum_over_blocks(source, rows_of_block, (chosen,), into=(rows,))
-    found = [block for block in rows if block is not None]
-    return sparse.csr_array(sparse.vstack(found)) if sparse.issparse(found[0]) else np.vstack(found)
-
-
-def rows_of_block(X_b: Matrix, chosen_b: Array) -> Partial:
-    """The chosen rows of a block, as one object in the first place of the block."""
-    rows = np.full(X_b.shape[0], None, dtype=object)
-    if chosen_b.any():
-        rows[0] = X_b[chosen_b]
-    return Partial(rows=(rows,))
