@@ -1,8 +1,8 @@
 """Choose the normalization of the rows, and the evenness of the principal axes, without labels.
 
 Every candidate has a graph of the samples, and k parts of this graph. The parts that hold together best are chosen: few
-edges between them (modularity), and nearly the same parts when some samples are left out (stability). If samples are
-many, this is done with some of them.
+edges between them in the graphs of all normalizations (modularity), and nearly the same parts when some samples are
+left out (stability). If samples are many, this is done with some of them.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ def choose(source: BlockSource, k: int, seed: int, normalization: str, graph: Gr
         return Choice(Candidate(normalizations[0], evennesses[0]), {})
     trials = [one for how in normalizations for one in make_trials(X, how, evennesses, k, seed, graph)]
     subsets = [np.sort(rng.choice(n, max(k, int((1 - LEFT_OUT) * n)), replace=False)) for _ in range(DRAWS)]
-    scores = {one.candidate: modularity(one.A, one.part) for one in trials}
+    scores = {one.candidate: one.mean_modularity(trials) for one in trials}
     best, found = trials[0], -np.inf
     for trial in sorted(trials, key=lambda one: -scores[one.candidate]):
         if scores[trial.candidate] > found:  # stability is at most 1, so the others cannot win any more
@@ -135,6 +135,14 @@ class Trial:
         self.settings = GraphSettings(neighbors=neighbors, axes=0)
         self.A = build_graph(points, self.settings)
         self.part = parts_of(self.A, k, seed)
+
+    def mean_modularity(self, trials: Sequence[Trial]) -> float:
+        """The mean modularity of the parts in the graphs of all normalizations.
+
+        In its own graph alone every partition looks good. Graphs of another evenness are not comparable.
+        """
+        graphs = [one.A for one in trials if one.candidate.evenness == self.candidate.evenness]
+        return float(np.mean([modularity(A, self.part) for A in graphs]))
 
     def doubt(self) -> str | None:
         """Why the parts may be wrong: k-means finds others that cut fewer edges."""
