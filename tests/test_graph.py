@@ -152,6 +152,19 @@ def test_a_large_graph_falls_into_parts_as_a_small_one(monkeypatch):
     assert evaluate(densely.tolist(), spectral_clusters(A, 3, 0)).accuracy == 1
 
 
+@pytest.mark.parametrize("joined", [0, 1], ids=["separate", "three are joined"])
+def test_many_components_of_a_large_graph_are_parts(monkeypatch, joined):
+    monkeypatch.setattr("mccgr_cli.core.eigenvectors.FEW", 10)
+    sizes = np.arange(30, 42)
+    A = block_diag(*(np.ones((size, size)) - np.eye(size) for size in sizes), np.zeros((1, 1)))
+    truth = np.repeat(np.arange(13), [*sizes, 1])
+    for one in range(3) if joined else ():
+        first, second = np.flatnonzero(truth == one)[0], np.flatnonzero(truth == one + 1)[0]
+        A[first, second] = A[second, first] = 0.1
+    part = spectral_clusters(sparse.csr_array(A), 12, 0)
+    assert evaluate(truth[:-1].tolist(), part[:-1]).accuracy == 1
+
+
 @pytest.mark.parametrize("n", [1, 2, 3])
 def test_fewer_samples_than_parts_are_parts_of_their_own(n):
     assert spectral_clusters(sparse.csr_array((n, n)), 3, 0).tolist() == list(range(n))

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 from scipy.linalg import eigh
-from scipy.sparse.linalg import eigsh
+from scipy.sparse.linalg import LinearOperator, eigsh
 
 from mccgr_cli.blocks.protocol import Array
 from mccgr_cli.blocks.threads import threads_for_blocks
@@ -20,12 +20,23 @@ MANY = 200_000  # rows from which on less memory is used, and more steps
 
 
 @threads_for_blocks()  # rounding depends on threads, and decides the order of vectors of the same value
-def leading_eigenvectors(K: Any, count: int) -> tuple[Array, Array]:
-    """The largest eigenvalues (count,), the largest first, and their vectors (n, count)."""
+def leading_eigenvectors(K: Any, count: int, known: Any = None) -> tuple[Array, Array]:
+    """The largest eigenvalues (count,), the largest first, and their vectors (n, count).
+
+    ``known`` (n, m) are all vectors of the largest eigenvalue, 1. If K is large, only the others are computed: the
+    method of Lanczos finds one vector of an eigenvalue, and others only by rounding errors.
+    """
     n = K.shape[0]
     if n <= FEW or 4 * count >= n:
         dense = K.toarray() if sparse.issparse(K) else K
         values, vectors = eigh(dense, subset_by_index=(n - count, n - 1))
+    elif known is not None:
+        some = known[:, :count].toarray()
+        others = LinearOperator(K.shape, lambda x: K @ x - known @ (known.T @ x), dtype=K.dtype)
+        values, vectors = np.ones(some.shape[1]), some
+        if some.shape[1] < count:
+            found = leading_eigenvectors(others, count - some.shape[1])
+            values, vectors = np.append(values, found[0]), np.hstack([some, found[1]])
     else:
         start = np.random.default_rng(0).random(n)
         basis = (2 if n > MANY else 4) * count  # number of Lanczos vectors, each of length n

@@ -272,13 +272,27 @@ def spectral_clusters(A: sparse.csr_array[Any], k: int, seed: int, restarts: int
         return np.arange(n)
     from mccgr_cli.core.eigenvectors import leading_eigenvectors
 
-    values, vectors = leading_eigenvectors(normalized_edges(A), min(k + k // 2 + 2, n - 1))
+    count = min(k + k // 2 + 2, n - 1)
+    values, vectors = leading_eigenvectors(normalized_edges(A), count, component_vectors(A))
     levels = np.clip(1 - values, 0, None)
     least = 1 / LEAST_WEIGHT - 1  # c l of the k-th
     vectors = vectors / (1 + levels * least / max(levels[k - 1], least / SMOOTHING))
     lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
     vectors /= np.maximum(lengths, np.finfo(float).tiny)
     return kmeans(vectors, k, restarts, seed)
+
+
+def component_vectors(A: sparse.csr_array[Any]) -> sparse.csc_array[Any]:
+    """The vectors of the eigenvalue 1 of :func:`normalized_edges`: one per connected component, the largest first."""
+    from scipy.sparse.csgraph import connected_components  # slow to import
+
+    count, component = connected_components(A, directed=False)
+    degrees = np.asarray(A.sum(axis=1), dtype=np.float64).ravel()
+    sums = np.bincount(component, degrees, minlength=count)
+    lengths = np.sqrt(degrees / np.where(sums > 0, sums, 1)[component])
+    member = sparse.csc_array((lengths, (np.arange(len(degrees)), component)), shape=(len(degrees), count))
+    order = np.argsort(-np.bincount(component), kind="stable")
+    return member[:, order[sums[order] > 0]]
 
 
 def normalized_edges(A: sparse.csr_array[Any]) -> sparse.csr_array[Any]:

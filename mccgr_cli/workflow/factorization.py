@@ -12,6 +12,7 @@ from scipy import sparse
 from mccgr_cli.blocks.in_memory import as_source
 from mccgr_cli.blocks.products import moments
 from mccgr_cli.blocks.protocol import Array, BlockSource, Matrix
+from mccgr_cli.blocks.rows import take_rows
 from mccgr_cli.core.graph import build_graph, explained_variance, parts_of
 from mccgr_cli.core.methods import METHODS
 from mccgr_cli.core.neighbours import Search, check_search
@@ -22,6 +23,8 @@ from mccgr_cli.settings import GraphSettings, Settings
 Graph: TypeAlias = "sparse.csr_array[Any]"  # an adjacency (n, n)
 
 WEIGHING_STEPS = 20  # enough iterations to learn feature weights for a neighbour search
+WEIGHING_SAMPLES, WEIGHING_SAMPLES_PER_CLUSTER = 10_000, 100  # that show which features matter
+WEIGHING_VALUES = 1 << 26  # of these samples if they are dense, so that they fit into memory
 LEAST_DEVIATION = 1e-4  # of a feature, relative to the largest: what varies less has no larger weight
 HALF_WEIGHT = 0.1  # a feature with this fraction of the mean explained share gets the weight 1/2
 
@@ -35,8 +38,9 @@ def choose_graph(
 ) -> Graph | None:
     """The neighbour graph for a factorization: ``given``, or built from X; None if the method uses no graph.
 
-    Methods with feature weights build it twice: first with all features, then with those features that differ between
-    the parts of the first graph. ``on_search`` receives how the neighbours were found.
+    Methods with feature weights build it twice: first with all features (and some of the samples, if they are many),
+    then with those features that differ between the parts of the first graph. ``on_search`` receives how the
+    neighbours were found.
     """
     if not uses_graph(settings):
         return None
@@ -49,7 +53,8 @@ def choose_graph(
     if features == "weighted":
         weights = learn_weights(X, settings)
     elif features == "explained":
-        weights = weights_by_parts(X, parts_of(build_graph(X, graph_settings), settings.k, settings.seed))
+        some = some_samples(X, settings.k)
+        weights = weights_by_parts(some, parts_of(build_graph(some, graph_settings), settings.k, settings.seed))
     return build_graph(X, graph_settings, weights, on_search)
 
 
@@ -57,6 +62,15 @@ def learn_weights(X: Matrix | BlockSource, settings: Settings) -> Array:
     """The feature weights (d,) after a few iterations without a graph."""
     few: dict[str, Any] = {"method": "mcc", "solver": "multiplicative", "init": "nndsvd"}
     return factorize(X, replace(settings, iterations=WEIGHING_STEPS, restarts=1, **few)).rho
+
+
+def some_samples(X: Matrix | BlockSource, k: int) -> Matrix | BlockSource:
+    """X, or evenly spaced rows of it if they are many: enough to see which features matter."""
+    source, most = as_source(X), max(WEIGHING_SAMPLES, WEIGHING_SAMPLES_PER_CLUSTER * k)
+    n, d = source.shape
+    if not sparse.issparse(source.take(slice(0, 1))):
+        most = max(min(most, WEIGHING_VALUES // d), WEIGHING_SAMPLES_PER_CLUSTER * k)
+    return X if n <= most else take_rows(source, np.linspace(0, n - 1, most).astype(int))
 
 
 def weights_by_parts(X: Matrix | BlockSource, part: Array) -> Array:
