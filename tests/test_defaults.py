@@ -177,6 +177,20 @@ def test_noise_much_larger_than_what_matters_does_not_matter(make):
     assert accuracy["plain"] < 0.8
 
 
+@pytest.mark.parametrize("make", [np.asarray, sparse.csr_array], ids=["dense", "sparse"])
+def test_some_of_many_samples_show_which_features_matter(monkeypatch, make):
+    X, labels = planted(n=300)
+    noise = 5 * X.max() * np.random.default_rng(2).random((300, 40))
+    noisy = make(normalize(np.hstack([X, noise]), "hellinger"))
+    monkeypatch.setattr(factorization, "WEIGHING_SAMPLES", 100)
+    monkeypatch.setattr(factorization, "WEIGHING_SAMPLES_PER_CLUSTER", 20)
+    assert factorization.some_samples(noisy, 3).shape == (100, noisy.shape[1])
+    settings = Settings(k=3)
+    A = factorization.choose_graph(noisy, settings, GraphSettings())
+    part = factorization.factorize(noisy, settings, A).W.argmax(axis=1)
+    assert evaluate(labels.tolist(), part).accuracy > 0.95
+
+
 def test_rare_features_are_not_kept_at_the_price_of_those_that_matter():
     """Words that separate topics are frequent, so their errors are the largest."""
     rng = np.random.default_rng(0)
