@@ -23,13 +23,14 @@ MANY = 200_000  # rows from which on less memory is used, and more steps
 def leading_eigenvectors(K: Any, count: int, known: Any = None) -> tuple[Array, Array]:
     """The largest eigenvalues (count,), the largest first, and their vectors (n, count).
 
-    ``known`` (n, m) are all vectors of the largest eigenvalue, 1. If K is large, only the others are computed: the
-    method of Lanczos finds one vector of an eigenvalue, and others only by rounding errors.
+    K is an array, or sparse. ``known`` (n, m) are all vectors of the largest eigenvalue, 1, and only the others are
+    computed. They are needed if K has more than FEW rows: the method of Lanczos finds one vector of each eigenvalue.
     """
     n = K.shape[0]
-    if n <= FEW or 4 * count >= n:
-        dense = K.toarray() if sparse.issparse(K) else K
-        values, vectors = eigh(dense, subset_by_index=(n - count, n - 1))
+    if sparse.issparse(K) and (n <= FEW or 4 * count >= n):
+        K = K.toarray()
+    if isinstance(K, np.ndarray):
+        values, vectors = eigh(K, subset_by_index=(n - count, n - 1))
     elif known is not None:
         some = known[:, :count].toarray()
         others = LinearOperator(K.shape, lambda x: K @ x - known @ (known.T @ x), dtype=K.dtype)

@@ -270,10 +270,10 @@ def spectral_clusters(A: sparse.csr_array[Any], k: int, seed: int, restarts: int
     n = A.shape[0]
     if n <= k:
         return np.arange(n)
-    from mccgr_cli.core.eigenvectors import leading_eigenvectors
+    from mccgr_cli.core.eigenvectors import FEW, leading_eigenvectors
 
-    count = min(k + k // 2 + 2, n - 1)
-    values, vectors = leading_eigenvectors(normalized_edges(A), count, component_vectors(A))
+    known = component_vectors(A) if n > FEW else None
+    values, vectors = leading_eigenvectors(normalized_edges(A), min(k + k // 2 + 2, n - 1), known)
     levels = np.clip(1 - values, 0, None)
     least = 1 / LEAST_WEIGHT - 1  # c l of the k-th
     vectors = vectors / (1 + levels * least / max(levels[k - 1], least / SMOOTHING))

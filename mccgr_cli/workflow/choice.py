@@ -108,11 +108,11 @@ def choose(source: BlockSource, k: int, seed: int, normalization: str, graph: Gr
 
 
 def open_normalizations(X: Matrix) -> Sequence[str]:
-    sums = row_sizes(X, "l1")
+    sums, features = row_sizes(X, "l1"), np.count_nonzero(X.sum(axis=0))  # features that are in use
     spread = float(sums.std() / (sums.mean() or 1))
-    if spread < EQUAL_SIZES or X.shape[1] < FEW_FEATURES:
+    if spread < EQUAL_SIZES or features < FEW_FEATURES:
         return KEEP_SIZES
-    return LOSE_SIZES if spread > UNEQUAL_SIZES and X.shape[1] >= MANY_FEATURES else KEEP_SIZES + LOSE_SIZES
+    return LOSE_SIZES if spread > UNEQUAL_SIZES and features >= MANY_FEATURES else KEEP_SIZES + LOSE_SIZES
 
 
 def make_trials(
@@ -148,7 +148,7 @@ class Trial:
         """Why the parts may be wrong: k-means finds others that cut fewer edges."""
         others = kmeans(self.points, self.k, DRAWS, self.seed)
         common = agreement(self.part, others)
-        if common < STRONG_DISAGREEMENT and modularity(self.A, others) > modularity(self.A, self.part):
+        if others.max() and common < STRONG_DISAGREEMENT and modularity(self.A, others) > modularity(self.A, self.part):
             return (
                 f"doubt: k-means finds other clusters (NMI {common:.2f}), and more neighbours are together in those; "
                 "compare 'mccgr cluster MATRIX --k'"

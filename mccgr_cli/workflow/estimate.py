@@ -21,7 +21,7 @@ from mccgr_cli.core.principal_axes import leading_axes
 from mccgr_cli.core.solver import make_update
 from mccgr_cli.core.starts import random_start
 from mccgr_cli.settings import GraphSettings, Settings
-from mccgr_cli.workflow.factorization import WEIGHING_STEPS
+from mccgr_cli.workflow.factorization import WEIGHING_STEPS, weighing_samples
 
 WORTHWHILE = 2e10  # multiplications: a run with fewer takes some seconds, and needs no estimate
 SAMPLE_BYTES = 32 << 20  # of X for the timed iterations
@@ -89,7 +89,9 @@ def estimate(X: BlockSource, settings: Settings, graph: GraphSettings | None) ->
         few = replace(settings, method="mcc", solver="multiplicative")
         learning = WEIGHING_STEPS * max(reading, iteration_seconds(some, few) * share)
     one, fast = search_seconds(some, graph, settings.k, share, reading)
-    searches = 2 if features == "explained" else 1
+    searches = 1.0
+    if features == "explained":  # the first search is among some samples only, and its time grows with their square
+        searches += (weighing_samples(X, settings.k) / n) ** 2
     on_axes = np.empty((1, 1), dtype=np.float32)
     samples = on_axes if graph.axes_for(settings.k) or X.whole is None else X.whole
     could_be_fast = not fast and graph.search == "auto" and has_faiss()

@@ -66,11 +66,18 @@ def learn_weights(X: Matrix | BlockSource, settings: Settings) -> Array:
 
 def some_samples(X: Matrix | BlockSource, k: int) -> Matrix | BlockSource:
     """X, or evenly spaced rows of it if they are many: enough to see which features matter."""
-    source, most = as_source(X), max(WEIGHING_SAMPLES, WEIGHING_SAMPLES_PER_CLUSTER * k)
+    source = as_source(X)
+    n, count = source.shape[0], weighing_samples(source, k)
+    return X if n <= count else take_rows(source, np.linspace(0, n - 1, count).astype(int))
+
+
+def weighing_samples(source: BlockSource, k: int) -> int:
+    """The number of samples that show which features matter."""
     n, d = source.shape
-    if not sparse.issparse(source.take(slice(0, 1))):
-        most = max(min(most, WEIGHING_VALUES // d), WEIGHING_SAMPLES_PER_CLUSTER * k)
-    return X if n <= most else take_rows(source, np.linspace(0, n - 1, most).astype(int))
+    least = WEIGHING_SAMPLES_PER_CLUSTER * k
+    is_sparse = sparse.issparse(source.take(slice(0, 1)))
+    fitting = WEIGHING_SAMPLES if is_sparse else min(WEIGHING_SAMPLES, WEIGHING_VALUES // d)
+    return min(n, max(least, fitting))
 
 
 def weights_by_parts(X: Matrix | BlockSource, part: Array) -> Array:
