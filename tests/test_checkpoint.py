@@ -141,11 +141,12 @@ def contents(path):
 OPTIONS = ("--k", 3, "--tolerance", 0, "--iterations", 30, "--preset", "paper")
 
 
-def test_an_interrupt_waits_for_the_iteration_and_says_how_to_go_on(mccgr, X_file, tmp_path, interrupt_at):
+@pytest.mark.parametrize("options", [OPTIONS, OPTIONS[:-2]], ids=["preset", "chosen without labels"])
+def test_an_interrupt_waits_for_the_iteration_and_says_how_to_go_on(mccgr, X_file, tmp_path, interrupt_at, options):
     checkpoint, whole, parts = tmp_path / "a run.h5", tmp_path / "whole.h5", tmp_path / "parts.h5"
-    assert mccgr("factorize", X_file, *OPTIONS, "-o", whole).status == 0
+    assert mccgr("factorize", X_file, *options, "-o", whole).status == 0
     undo = interrupt_at(12)
-    ended = mccgr("factorize", X_file, *OPTIONS, "-o", parts, "--checkpoint", checkpoint)
+    ended = mccgr("factorize", X_file, *options, "-o", parts, "--checkpoint", checkpoint)
     undo()
     assert ended.status == 130
     message = f"mccgr: interrupted; continue after iteration 12 with: mccgr factorize --resume '{checkpoint}'"
@@ -417,7 +418,7 @@ def test_the_state_is_kept_as_often_as_asked_for(mccgr, X_file, tmp_path, monkey
     from mccgr_cli.cli import checkpointing
 
     kept = []
-    monkeypatch.setattr(checkpointing.Keeper, "write", lambda keeper, progress, A: kept.append(progress))
+    monkeypatch.setattr(checkpointing.Keeper, "write", lambda keeper, progress, *_: kept.append(progress))
     command = ("factorize", X_file, *OPTIONS, "-o", tmp_path / "F.h5", "--checkpoint", tmp_path / "C.h5")
     assert mccgr(*command).status == 0
     assert kept == []

@@ -188,7 +188,8 @@ class Keeper:
         progress = read_progress(found, settings, X)
         self.say_how_to_continue(position(progress))
         self.job.reporter.note(f"continuing{position(progress)}")
-        return Checkpoint(run, progress, A)
+        choice = found.contents.attributes.get("choice")
+        return Checkpoint(run, progress, A, None if choice is None else str(choice))
 
     def _check_matrix(self, run: Run) -> None:
         matrix = self.job.inputs[0]
@@ -202,7 +203,7 @@ class Keeper:
         return Run(self.job.parameters, self.job.output.path, self.job.inputs)
 
     @contextmanager
-    def watching(self, A: sparse.csr_array[Any] | None) -> Iterator[OnPause]:
+    def watching(self, A: sparse.csr_array[Any] | None, choice: str | None) -> Iterator[OnPause]:
         """A function for the solver to call between iterations. Signals wait for it, then end the run."""
         from mccgr_cli.system.signals import recorded_interrupts
         from mccgr_cli.workflow.checkpoints import damaged
@@ -210,7 +211,7 @@ class Keeper:
         with recorded_interrupts() as noted:
 
             def pause(progress: Callable[[], Progress]) -> None:
-                self.save = partial(self.write, progress, A)
+                self.save = partial(self.write, progress, A, choice)
                 if noted.number is not None or time.monotonic() >= self.due:
                     self.save()
                 noted.act()
@@ -242,7 +243,7 @@ class Keeper:
             self.save()
             raise fault.with_remedy(self.remedy) if self.remedy else fault from None
 
-    def write(self, current: Callable[[], Progress], A: sparse.csr_array[Any] | None) -> None:
+    def write(self, current: Callable[[], Progress], A: sparse.csr_array[Any] | None, choice: str | None) -> None:
         """Save the state. If that fails, the run continues."""
         from mccgr_cli.files.atomic_write import write_files
         from mccgr_cli.files.container import encode
@@ -250,7 +251,7 @@ class Keeper:
         from mccgr_cli.workflow.checkpoints import Checkpoint, checkpoint_contents
 
         progress = current()
-        contents = checkpoint_contents(Checkpoint(self.run(), progress, A))
+        contents = checkpoint_contents(Checkpoint(self.run(), progress, A, choice))
         encoded = encode(replace(contents, provenance=self.job.provenance()))
         try:
             write_files({self.path: encoded}, overwrite=True, later=postponed_interrupts)

@@ -141,9 +141,9 @@ def factorize(
             if kept is None:
                 note_estimate(job, X, settings, samples.graph if builds else None, samples.memory)
                 A = factorization.choose_graph(X, settings, samples.graph, given_graph, job.reporter.searched)
-                job.note_choice(samples.choice)
+                choice = job.note_choice(samples.choice)
             else:
-                A = kept.A
+                A, choice = kept.A, kept.choice
             health = None if A is None else graph_health(A)
             if health is not None:
                 job.reporter.note(f"graph: {health}")
@@ -152,14 +152,14 @@ def factorize(
                     job.reporter.note(f"doubt: {many}, and nothing connects them; raise --neighbors")
             with (
                 job.reporter.watching(settings.iterations, settings.restarts) as on_step,
-                keeper.watching(A) if keeper is not None else nullcontext() as on_pause,
+                keeper.watching(A, choice) if keeper is not None else nullcontext() as on_pause,
             ):
                 resumed = kept.progress if kept is not None else None
                 factors = factorization.factorize(X, settings, A, starts, on_step, resumed, on_pause)
                 landmarks = learn_landmarks(X, factors.rho, settings.k, samples.graph.evenness)
                 names = samples.loaded.contents.names() | landmark_datasets(landmarks)
         job.reporter.note(describe(factors, settings))
-        contents = stages.factors_contents(factors, settings, samples.normalization, names, health, samples.choice)
+        contents = stages.factors_contents(factors, settings, samples.normalization, names, health, choice)
         with keeper.saving_on_failed_output() if keeper is not None else nullcontext():
             job.write(contents)
 

@@ -230,12 +230,14 @@ class Job:
             self.parameters["evenness"] = graph.evenness
         return normalization, graph, choice
 
-    def note_choice(self, choice: Choice | None) -> None:
-        """Say what was chosen, once nothing else can be wrong."""
-        if choice is not None:
-            self.reporter.note(str(choice))
-            if choice.doubt is not None:
-                self.reporter.note(choice.doubt)
+    def note_choice(self, choice: Choice | None) -> str | None:
+        """Say what was chosen, once nothing else can be wrong. Returns the line."""
+        if choice is None:
+            return None
+        self.reporter.note(str(choice))
+        if choice.doubt is not None:
+            self.reporter.note(choice.doubt)
+        return str(choice)
 
     def note_if_on_disk(self, X: Matrix | StoredMatrix) -> None:
         if isinstance(X, StoredMatrix):

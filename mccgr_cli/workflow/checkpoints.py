@@ -50,6 +50,7 @@ class Checkpoint:
     run: Run
     progress: Progress
     A: sparse.csr_array[Any] | None
+    choice: str | None = None  # how the normalization was chosen
 
 
 def checkpoint_contents(checkpoint: Checkpoint) -> Contents:
@@ -65,6 +66,8 @@ def checkpoint_contents(checkpoint: Checkpoint) -> Contents:
         "random": json.dumps(progress.random),
         "run": json.dumps({**vars(run), "inputs": [vars(one) for one in run.inputs], "version": __version__}),
     }
+    if checkpoint.choice is not None:
+        attributes["choice"] = checkpoint.choice
     if progress.alpha is not None:
         attributes["alpha"] = progress.alpha
     if progress.best is not None:

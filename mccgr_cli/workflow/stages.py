@@ -27,7 +27,6 @@ from mccgr_cli.files.lazy_matrix import StoredMatrix
 from mccgr_cli.files.readers import Loaded
 from mccgr_cli.images.settings import Description, Learning
 from mccgr_cli.settings import NORMALIZATIONS, ORTHOGONAL, GraphSettings, Settings
-from mccgr_cli.workflow.choice import Choice
 from mccgr_cli.workflow.factorization import choose_graph
 
 GRAPH_COUNTS = ("edges", "isolated", "components")  # of GraphHealth, stored with factors
@@ -122,7 +121,7 @@ def factors_contents(
     normalization: str,
     names: dict[str, Any],
     graph: GraphHealth | None = None,
-    choice: Choice | None = None,
+    choice: str | None = None,
 ) -> Contents:
     """A factors file. The graph is not stored, only its counts; ``choice`` is how the normalization was chosen."""
     history = {f"history/{name}": factors.history[name] for name in HISTORY}
@@ -132,7 +131,7 @@ def factors_contents(
         attributes |= {f"graph_{name}": getattr(graph, name) for name in GRAPH_COUNTS}
         attributes["form"] = ORTHOGONAL if settings.is_orthogonal else "paper"
     if choice is not None:
-        attributes["choice"] = str(choice)
+        attributes["choice"] = choice
     return Contents("factors", {"W": factors.W, "H": factors.H, "rho": factors.rho, **history, **names}, attributes)
 
 
