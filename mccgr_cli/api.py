@@ -18,9 +18,10 @@ from mccgr_cli.blocks.protocol import Matrix
 from mccgr_cli.blocks.rows import normalize as normalize_rows
 from mccgr_cli.core.solver import Factors, Start, Step, check_solver, uses_graph
 from mccgr_cli.errors import ArgumentError, DataError, ParameterError
+from mccgr_cli.fields import checked
 from mccgr_cli.files.readers.checks import as_real
 from mccgr_cli.files.values import check_values
-from mccgr_cli.settings import GraphSettings, RowSettings, Settings, checked
+from mccgr_cli.settings import GraphSettings, RowSettings, Settings
 from mccgr_cli.workflow import factorization
 from mccgr_cli.workflow.choice import settle, without_graph
 

@@ -22,7 +22,8 @@ from mccgr_cli.catalog import SILENCED
 from mccgr_cli.core.landmarks import Landmarks, learn_landmarks
 from mccgr_cli.core.solver import Step, squared_errors, transform, why_not_converged
 from mccgr_cli.errors import ArgumentError
-from mccgr_cli.settings import PRESETS, ClusterSettings, GraphSettings, RowSettings, Settings, checked, settings_of
+from mccgr_cli.fields import checked, settings_of
+from mccgr_cli.settings import PRESETS, ClusterSettings, GraphSettings, RowSettings, Settings
 from mccgr_cli.workflow import factorization, stages
 
 # Options that have other names in scikit-learn.

@@ -35,17 +35,9 @@ from mccgr_cli.blocks.rows import normalize
 from mccgr_cli.core.graph import build_graph
 from mccgr_cli.errors import ArgumentError, MccgrError
 from mccgr_cli.estimator import PARAMETERS
+from mccgr_cli.fields import checked, settings_of
 from mccgr_cli.files.container import Contents, encode
-from mccgr_cli.settings import (
-    METHODS,
-    PRESETS,
-    ClusterSettings,
-    GraphSettings,
-    RowSettings,
-    Settings,
-    checked,
-    settings_of,
-)
+from mccgr_cli.settings import METHODS, PRESETS, ClusterSettings, GraphSettings, RowSettings, Settings
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 

@@ -20,7 +20,7 @@ ROOT = PACKAGE.parent
 # In reading order: a folder imports from itself and from those after it, never from those before it.
 LAYERS = (
     *("cli", "estimator", "api", "output", "workflow", "images", "core", "distributed", "files", "blocks", "system"),
-    *("catalog", "settings", "errors"),
+    *("catalog", "settings", "fields", "errors"),
 )
 # Each of these libraries is imported in one folder (or module) only.
 CONFINED = {

@@ -2,5 +2,5 @@
 
 Begin with ``protocol``: the methods of a block source. ``in_memory`` and ``from_file`` are two sources;
 ``rows`` normalizes rows, ``products`` and ``kernels`` multiply blocks fast.
-May import: ``system``, ``settings`` and ``errors``.
+May import: ``system``, ``settings``, ``fields`` and ``errors``.
 """

@@ -19,16 +19,8 @@ from mccgr_cli.cli import options, types
 from mccgr_cli.cli.group import invocation
 from mccgr_cli.cli.help import GroupedOption
 from mccgr_cli.errors import DataError, MccgrError, OutputError, ParameterError
-from mccgr_cli.settings import (
-    INITS,
-    RESOURCES,
-    Bounds,
-    GraphSettings,
-    RowSettings,
-    Settings,
-    checked,
-    resource_option,
-)
+from mccgr_cli.fields import RESOURCES, Bounds, checked, resource_option
+from mccgr_cli.settings import INITS, GraphSettings, RowSettings, Settings
 
 if TYPE_CHECKING:
     from scipy import sparse

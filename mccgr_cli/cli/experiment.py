@@ -10,18 +10,8 @@ from typing import TYPE_CHECKING, Any
 from mccgr_cli.cli import options, types
 from mccgr_cli.cli.group import invocation
 from mccgr_cli.cli.options import MatrixInput, Output, Resources
-from mccgr_cli.settings import (
-    BASELINES,
-    METHODS,
-    SWEPT,
-    GraphSettings,
-    RowSettings,
-    Settings,
-    basic_option,
-    option,
-    settings_of,
-    whole,
-)
+from mccgr_cli.fields import basic_option, option, settings_of, whole
+from mccgr_cli.settings import BASELINES, METHODS, SWEPT, GraphSettings, RowSettings, Settings
 
 if TYPE_CHECKING:
     from mccgr_cli.cli.job import Job

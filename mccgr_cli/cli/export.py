@@ -12,7 +12,7 @@ from mccgr_cli.cli import options, types
 from mccgr_cli.cli.help import GroupedOption
 from mccgr_cli.cli.options import MatrixInput, Output
 from mccgr_cli.errors import ParameterError
-from mccgr_cli.settings import basic_option
+from mccgr_cli.fields import basic_option
 
 if TYPE_CHECKING:
     from mccgr_cli.cli.job import Caller

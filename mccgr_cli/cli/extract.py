@@ -14,8 +14,8 @@ import click
 from mccgr_cli.cli import options, types
 from mccgr_cli.cli.options import Output, Resources
 from mccgr_cli.errors import DataError, ParameterError
+from mccgr_cli.fields import image_option, settings_of, whole
 from mccgr_cli.images.settings import Description, Learning
-from mccgr_cli.settings import image_option, settings_of, whole
 
 if TYPE_CHECKING:
     from mccgr_cli.cli.job import Caller, Job

@@ -16,7 +16,8 @@ from mccgr_cli.cli.checkpointing import Checkpointing, checkpointing, keeper_for
 from mccgr_cli.cli.help import GroupedOption
 from mccgr_cli.cli.options import MatrixInput, Output, Resources
 from mccgr_cli.errors import MccgrError, ParameterError
-from mccgr_cli.settings import AUTO, GRAPH, INITS, NORMALIZATIONS, GraphSettings, RowSettings, Settings
+from mccgr_cli.fields import GRAPH
+from mccgr_cli.settings import AUTO, INITS, NORMALIZATIONS, GraphSettings, RowSettings, Settings
 
 if TYPE_CHECKING:
     from mccgr_cli.blocks.protocol import BlockSource

@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from mccgr_cli.cli import types
-from mccgr_cli.settings import BASIC, GROUPS, OUTPUT, Setting
+from mccgr_cli.fields import BASIC, GROUPS, OUTPUT, Setting
 
 
 class GroupedOption(click.Option):

@@ -22,15 +22,8 @@ from click.core import ParameterSource
 from mccgr_cli.cli import types
 from mccgr_cli.cli.help import GroupedCommand, GroupedOption, as_typed, grouped
 from mccgr_cli.errors import ParameterError
-from mccgr_cli.settings import (
-    PRESETS,
-    Setting,
-    basic_option,
-    output_option,
-    resource_option,
-    settings_of,
-    whole,
-)
+from mccgr_cli.fields import Setting, basic_option, output_option, resource_option, settings_of, whole
+from mccgr_cli.settings import PRESETS
 
 Decorator: TypeAlias = Callable[[Any], Any]
 

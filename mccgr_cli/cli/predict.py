@@ -14,7 +14,7 @@ from mccgr_cli.cli.extract import ImageInput
 from mccgr_cli.cli.help import GroupedOption
 from mccgr_cli.cli.options import MatrixInput, Output, Resources
 from mccgr_cli.errors import DataError, ParameterError
-from mccgr_cli.settings import settings_of
+from mccgr_cli.fields import settings_of
 
 if TYPE_CHECKING:
     from mccgr_cli.cli.job import Job

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 from mccgr_cli.catalog import RANK_HEADINGS
 from mccgr_cli.cli import options, types
 from mccgr_cli.cli.options import MatrixInput, Output, Resources
-from mccgr_cli.settings import Bounds, GraphSettings, RowSettings, Settings, basic_option, whole
+from mccgr_cli.fields import Bounds, basic_option, whole
+from mccgr_cli.settings import GraphSettings, RowSettings, Settings
 
 if TYPE_CHECKING:
     from mccgr_cli.workflow.ranking import Ranking

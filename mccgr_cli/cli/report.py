@@ -12,7 +12,7 @@ from mccgr_cli.cli.evaluate import true_classes
 from mccgr_cli.cli.extract import ImageInput
 from mccgr_cli.cli.options import Output, Resources
 from mccgr_cli.errors import DataError, ParameterError
-from mccgr_cli.settings import OUTPUT, basic_option, option, output_option, whole
+from mccgr_cli.fields import OUTPUT, basic_option, option, output_option, whole
 
 if TYPE_CHECKING:
     from mccgr_cli.cli.job import Caller, Job

@@ -23,8 +23,9 @@ from mccgr_cli.cli.help import as_typed
 from mccgr_cli.cli.options import MatrixInput, Output, Resources
 from mccgr_cli.cli.report import Appearance, ReportInput, report
 from mccgr_cli.errors import OutputError, ParameterError
+from mccgr_cli.fields import settings_of
 from mccgr_cli.images.settings import Description, Learning
-from mccgr_cli.settings import ClusterSettings, GraphSettings, RowSettings, Settings, settings_of
+from mccgr_cli.settings import ClusterSettings, GraphSettings, RowSettings, Settings
 
 if TYPE_CHECKING:
     from mccgr_cli.cli.job import Caller

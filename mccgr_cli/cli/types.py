@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from mccgr_cli.errors import ParameterError
-from mccgr_cli.settings import Bounds, Setting
+from mccgr_cli.fields import Bounds, Setting
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem

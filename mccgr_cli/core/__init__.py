@@ -3,5 +3,5 @@
 Begin with ``solver``: start, iterate, stop. ``methods`` has the losses and updates, ``starts`` the starting points,
 ``graph`` and ``neighbours`` the neighbour graph and its parts, ``kmeans`` and ``metrics`` the clusters and their
 scores, ``landmarks`` the clusters of new samples.
-May import: ``blocks``, ``system``, ``settings`` and ``errors``. Reads no files and prints nothing.
+May import: ``blocks``, ``system``, ``settings``, ``fields`` and ``errors``. Reads no files and prints nothing.
 """

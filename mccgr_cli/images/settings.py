@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from mccgr_cli.settings import Bounds, Settings, basic_option, image_option, whole
+from mccgr_cli.fields import Bounds, basic_option, image_option, whole
+from mccgr_cli.settings import Settings
 
 DETECTORS = ("dense", "keypoints")
 LARGEST_RADIUS = 10_000
