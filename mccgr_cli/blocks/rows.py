@@ -115,20 +115,25 @@ def scale_rows(X: Matrix, factors: Array) -> None:
         X *= factors[:, None].astype(X.dtype)
 
 
-def take_rows(source: BlockSource, index: Array) -> Matrix:
-    """The rows of X with these numbers, which increase. One pass over X, if it is not in memory."""
-    if source.whole is not None:
+def take_rows(
+    source: BlockSource, index: Array, change: Callable[..., Matrix] | None = None, *arguments: Any
+) -> Matrix:
+    """The rows of X with these numbers, which increase; changed by a function, if one is given.
+
+    One pass over X, if it is not in memory or the rows are changed.
+    """
+    if source.whole is not None and change is None:
         return source.whole[index]
     chosen, found = np.zeros(source.shape[0], dtype=bool), np.empty(source.shape[0], dtype=object)
     chosen[index] = True
-    sum_over_blocks(source, chosen_of_block, (chosen,), into=(found,))
+    sum_over_blocks(source, chosen_of_block, (chosen,), (change, *arguments), into=(found,))
     rows = [block for block in found if block is not None]
     return sparse.csr_array(sparse.vstack(rows)) if sparse.issparse(rows[0]) else np.vstack(rows)
 
 
-def chosen_of_block(X_b: Matrix, chosen_b: Array) -> Partial:
+def chosen_of_block(X_b: Matrix, chosen_b: Array, change: Callable[..., Matrix] | None, *arguments: Any) -> Partial:
     """The chosen rows of a block, as one object in the first place of the block."""
     rows = np.full(X_b.shape[0], None, dtype=object)
     if chosen_b.any():
-        rows[0] = X_b[chosen_b]
+        rows[0] = X_b[chosen_b] if change is None else change(X_b[chosen_b], *arguments)
     return Partial(rows=(rows,))

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from functools import cache
 from typing import Any
 
-from threadpoolctl import ThreadpoolController
+from threadpoolctl import ThreadpoolController, threadpool_limits
 
 
 class Call:
@@ -82,6 +82,15 @@ def blas_threads() -> int:
     """The number of threads that BLAS would use, which respects OMP_NUM_THREADS and similar variables."""
     counts = [int(library["num_threads"]) for library in blas().info()]
     return max([1, *counts])
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Use one thread only, because other processes use the other cores."""
+    import scipy.linalg  # noqa: F401 - its threads are limited only if it is imported before
+
+    with threadpool_limits(limits=1):
+        yield
 
 
 @contextmanager

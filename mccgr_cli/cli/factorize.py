@@ -233,7 +233,7 @@ def note_estimate(job: Job, X: BlockSource, settings: Settings, graph: GraphSett
 def describe(factors: Factors, settings: Settings) -> str:
     from mccgr_cli.core.solver import why_not_converged
 
-    last = {name: values[-1] for name, values in factors.history.items()}
+    last = {name: values[-1] + 0.0 for name, values in factors.history.items()}  # not -0
     parts = [
         f"objective {last['objective']:.6g} (data {last['data']:.6g}, graph {last['graph']:.6g})",
         f"{factors.iterations} iterations in {last['seconds']:.2f} s",

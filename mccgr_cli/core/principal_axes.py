@@ -11,6 +11,7 @@ from scipy import sparse
 
 from mccgr_cli.blocks.products import narrow_product, times
 from mccgr_cli.blocks.protocol import Array, BlockSource, Matrix, Partial, sum_over_blocks
+from mccgr_cli.blocks.rows import take_rows
 
 OVERSAMPLE = 10  # extra directions of the randomized SVD
 PASSES = 5  # over X; each improves the directions
@@ -108,11 +109,8 @@ class Projection:
 
     def chosen_points(self, source: BlockSource, index: Array) -> Array:
         """The points of the samples ``index`` only, (len(index), r)."""
-        chosen, points = np.zeros(source.shape[0], dtype=bool), np.empty(source.shape[0], dtype=object)
-        chosen[index] = True
-        shared = (self.right.astype(source.dtype, copy=False), self.offset)
-        sum_over_blocks(source, chosen_block_points, (chosen,), shared, into=(points,))
-        return np.stack(points[index].tolist())
+        right = self.right.astype(source.dtype, copy=False)
+        return np.asarray(take_rows(source, index, unit_points, right, self.offset))
 
 
 def learn_projection(source: BlockSource, means: Array, axes: int, evenness: float, scale: Array) -> Projection:
@@ -129,17 +127,11 @@ def learn_projection(source: BlockSource, means: Array, axes: int, evenness: flo
 
 
 def block_points(X_b: Matrix, right: Array, offset: Array) -> Partial:
-    return Partial(rows=(make_unit(narrow_product(X_b, right) - offset).astype(np.float32),))
+    return Partial(rows=(unit_points(X_b, right, offset),))
 
 
-def chosen_block_points(X_b: Matrix, chosen_b: Array, right: Array, offset: Array) -> Partial:
-    """The points of the chosen samples, in an array of objects."""
-    points = np.empty(X_b.shape[0], dtype=object)
-    index = np.flatnonzero(chosen_b)
-    if len(index):
-        for i, point in zip(index, block_points(X_b[index], right, offset).rows[0], strict=True):
-            points[i] = point
-    return Partial(rows=(points,))
+def unit_points(X_b: Matrix, right: Array, offset: Array) -> Array:
+    return make_unit(narrow_product(X_b, right) - offset).astype(np.float32)
 
 
 def make_unit(rows: Array) -> Array:

@@ -13,11 +13,11 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from threadpoolctl import threadpool_limits
 
 from mccgr_cli.blocks.in_memory import MemoryBlocks
 from mccgr_cli.blocks.protocol import Array, Matrix
 from mccgr_cli.blocks.rows import normalize, weigh_features
+from mccgr_cli.blocks.threads import one_thread
 from mccgr_cli.catalog import SCORES
 from mccgr_cli.core.methods import METHODS
 from mccgr_cli.core.metrics import evaluate
@@ -106,9 +106,7 @@ def draw_classes(labels: Array, trial: Trial, seed: int) -> tuple[Array, int]:
 
 def run_trial(trial: Trial, X: Matrix, labels: Array, plan: Plan) -> list[Row]:
     """The results of every method in one trial. It uses one thread, because other trials use the other cores."""
-    import scipy.linalg  # noqa: F401 - its threads are limited only if it is imported before
-
-    with threadpool_limits(limits=1):
+    with one_thread():
         return list(TrialRunner(trial, X, labels, plan).rows())
 
 

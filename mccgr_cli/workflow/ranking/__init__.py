@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 from scipy import sparse
-from threadpoolctl import threadpool_limits
 
 from mccgr_cli.blocks.in_memory import MemoryBlocks
 from mccgr_cli.blocks.protocol import Array, Matrix
+from mccgr_cli.blocks.threads import one_thread
 from mccgr_cli.catalog import RANK_HEADINGS
 from mccgr_cli.core.graph import search_points
 from mccgr_cli.core.kmeans import kmeans
@@ -105,9 +105,7 @@ def draw_samples(X: Matrix, most: int, seed: int) -> Matrix:
 
 def run_task(task: Task, X: Matrix, plan: Plan) -> Any:
     """The result of a task, or its error. It uses one thread, because other tasks use the other cores."""
-    import scipy.linalg  # noqa: F401 - its threads are limited only if it is imported before
-
-    with threadpool_limits(limits=1):
+    with one_thread():
         try:
             if task.kind == "run":
                 return cluster_subsample(task, X, plan)
@@ -174,7 +172,7 @@ def combine(tasks: Sequence[Task], results: Sequence[Any], X: Matrix, plan: Plan
     if not any(runs.values()) and (failures or not masks):
         faults = (result for result in results if isinstance(result, MccgrError))
         raise next(faults, DataError("worker processes", "all of them died", "give fewer --jobs"))
-    with threadpool_limits(limits=1):  # so that rounding does not depend on the number of threads
+    with one_thread():  # so that rounding does not depend on the number of threads
         points = search_points(X, plan.graph, plan.graph.axes_for(max(plan.ks)), rho)
         rows = [cluster_criteria(k, runs[k], points) for k in plan.all_ks()]
     columns = {name: np.array([row[name] for row in rows]) for name in RANK_HEADINGS}
