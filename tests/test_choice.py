@@ -94,6 +94,13 @@ def test_the_choice_is_printed_and_kept_in_the_file(mccgr, tmp_path):
     assert "chosen" not in explicit.stderr
 
 
+def test_samples_without_clusters_are_doubted(mccgr, tmp_path):
+    np.save(tmp_path / "X.npy", np.ones((50, 3)))
+    result = mccgr("factorize", tmp_path / "X.npy", "--k", 2, "-o", tmp_path / "F.h5")
+    assert "doubt: the clusters hold together no better than by chance; try another --k" in result.stderr
+    assert chosen(of_any_size()[0])[2].doubt is None
+
+
 @pytest.mark.parametrize("make", [np.asarray, sparse.csr_array], ids=["dense", "sparse"])
 def test_rows_are_the_same_whether_x_is_in_memory_or_not(make):
     X, index = make(np.arange(60.0).reshape(20, 3)), np.array([0, 1, 9, 10, 19])

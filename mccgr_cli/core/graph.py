@@ -212,7 +212,7 @@ def parts_of(A: sparse.csr_array[Any], k: int, seed: int, restarts: int = PARTS_
     part = spectral_clusters(A, k, seed, restarts)
     if oversized(part, k) is not None and 4 * k <= len(part):
         merged = merge_parts(A, spectral_clusters(A, 2 * k, seed, restarts), k)
-        if modularity(A, merged) > MUCH_HIGHER * modularity(A, part):
+        if modularity(A, merged) > MUCH_HIGHER * max(0, modularity(A, part)):
             part = merged
     _, first, part = np.unique(part, return_index=True, return_inverse=True)
     return np.asarray(np.argsort(np.argsort(first))[part])  # in the order of the samples, whatever rounding does

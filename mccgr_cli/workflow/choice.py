@@ -28,6 +28,7 @@ UNEQUAL_SIZES = 0.5  # and above which they are: the length of a text or the dep
 FEW_FEATURES, MANY_FEATURES = 10, 50  # of few features, the sum is a good part of what is known
 EVENNESSES = (0.1, 0.5)
 LEAST_SAMPLE, SAMPLE_PER_CLUSTER = 1000, 20  # samples that the choice is made with
+NO_CLUSTERS = "doubt: the clusters hold together no better than by chance; try another --k"
 STRONG_DISAGREEMENT = 0.5  # NMI of two clusterings below which they are different
 LEFT_OUT, DRAWS = 0.2, 3  # stability: fraction of the samples that is left out, and how often
 STABILITY_RESTARTS = 3  # of k-means; few, because parts that depend on them are not stable
@@ -104,7 +105,7 @@ def choose(source: BlockSource, k: int, seed: int, normalization: str, graph: Gr
             scores[trial.candidate] *= trial.stability(subsets)
             if scores[trial.candidate] > found:
                 best, found = trial, scores[trial.candidate]
-    return Choice(best.candidate, scores, best.doubt())
+    return Choice(best.candidate, scores, best.doubt() if found > 0 else NO_CLUSTERS)
 
 
 def open_normalizations(X: Matrix) -> Sequence[str]:
