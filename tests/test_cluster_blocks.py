@@ -125,6 +125,19 @@ def test_faults_are_those_of_the_function(cluster, tmp_path):
     assert moments(source).mean == pytest.approx(samples().mean())
 
 
+def test_any_error_of_a_pass_is_about_the_scheduler_once_it_is_gone(cluster, monkeypatch):
+    """So whoever keeps the state of a run can say how to go on, whatever Dask raises."""
+
+    def breaks(part):
+        raise RuntimeError("the loop is closed")
+
+    source = ClusterBlocks(samples(), cluster)
+    monkeypatch.setattr(blocks.HeldPart, "answer", breaks)
+    monkeypatch.setattr(type(cluster), "connected", lambda _: False)
+    with pytest.raises(MccgrError, match="the scheduler has gone"):
+        moments(source)
+
+
 def test_a_file_that_workers_do_not_see_is_told(cluster, tmp_path):
     matrix = stored(write_dense(tmp_path / "X.h5", samples()))
     (tmp_path / "X.h5").unlink()

@@ -63,15 +63,16 @@ class ClusterBlocks:
     def map(
         self, function: Callable[..., Partial], rows: Sequence[Array | None] = (), shared: Sequence[Any] = ()
     ) -> Iterator[tuple[slice, Partial]]:
-        for part in self._parts:
-            part.losses = 0
-            part.call(function, rows_of_block(rows, part.rows), shared)
-        for part in self._parts:
-            while (found := part.answer()) is None:
-                self._count_loss(part)
-                self._assign([part])
+        with self._cluster.scheduler_errors():
+            for part in self._parts:
+                part.losses = 0
                 part.call(function, rows_of_block(rows, part.rows), shared)
-            yield part.rows, found
+            for part in self._parts:
+                while (found := part.answer()) is None:
+                    self._count_loss(part)
+                    self._assign([part])
+                    part.call(function, rows_of_block(rows, part.rows), shared)
+                yield part.rows, found
 
     def take(self, where: slice) -> Matrix:
         return self._X.part(where).load() if isinstance(self._X, StoredMatrix) else row_view(self._X, where)
