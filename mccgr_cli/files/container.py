@@ -71,8 +71,13 @@ PREDICTED = {
     "correspondence/clusters": Field("m", "whole"),
     "correspondence/classes": Field("m", "text"),
 }
-# Comes with a matrix made from images: the visual words, and images that were skipped.
+# Comes with a matrix made from images: facts of the image files, the visual words, and images that were skipped.
 EXTRACTED = {
+    "images/sha256": Field("n", "text"),
+    "images/bytes": Field("n", "whole", within=NON_NEGATIVE),
+    "images/width": Field("n", "whole", within=NON_NEGATIVE),
+    "images/height": Field("n", "whole", within=NON_NEGATIVE),
+    "images/sharpness": Field("n", "real", within=NON_NEGATIVE),
     "codebook": Field("dv", "real"),
     "skipped/names": Field("s", "text"),
     "skipped/reasons": Field("s", "text"),
@@ -125,6 +130,7 @@ TOGETHER = (
     tuple(LANDMARKS),
     tuple(name for name in PREDICTED if name.startswith("correspondence/")),
     tuple(name for name in EXTRACTED if name.startswith("skipped/")),
+    tuple(name for name in EXTRACTED if name.startswith("images/")),
     tuple(name for name in CHECKPOINT if name.startswith("best/")),
 )
 

@@ -34,6 +34,7 @@ class UnusableImage(Exception):
 @dataclass(frozen=True)
 class Decoded:
     grey: Array  # (height, width) float32, 0 to 255
+    size: tuple[int, int]  # width and height of the image in its file
     remarks: tuple[str, ...]  # how the image was converted
 
 
@@ -44,6 +45,7 @@ def decode(path: str, max_size: int, max_pixels: int) -> Decoded:
     ``max_pixels`` in all, it is refused before it is decoded.
     """
     with open_image(path, max_pixels) as image:
+        size = image.size
         shrink = min(1.0, max_size / max(image.size)) if max_size else 1.0
         orientation = load(image, "L", (max(1, int(image.width * shrink)), max(1, int(image.height * shrink))))
         grey, remarks = grey_values(image, max_size)
@@ -55,7 +57,7 @@ def decode(path: str, max_size: int, max_pixels: int) -> Decoded:
             grey = scaled_down(grey, max_size)
         if image.format in ("GIF", "PNG", "TIFF", "WEBP") and getattr(image, "is_animated", False):
             remarks.append("shown by its first frame")
-        return Decoded(grey, tuple(remarks))
+        return Decoded(grey, size, tuple(remarks))
 
 
 @contextlib.contextmanager
