@@ -3,25 +3,30 @@
 from __future__ import annotations
 
 import os
-import sys
-from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from mccgr_cli.cli import options, types
 from mccgr_cli.cli.options import Output, Resources
-from mccgr_cli.errors import DataError, ParameterError
+from mccgr_cli.errors import ParameterError
 from mccgr_cli.fields import image_option, settings_of, whole
-from mccgr_cli.images.settings import Description, Learning
+from mccgr_cli.images.settings import Description, Learning, ModelSettings
 
 if TYPE_CHECKING:
     from mccgr_cli.cli.job import Caller, Job
-    from mccgr_cli.images.codebook import Codebook
-    from mccgr_cli.images.extract import Counts
-    from mccgr_cli.images.find import Collection
+    from mccgr_cli.workflow.description import Describer
+
+ABOUT_WORDS = (*settings_of(Learning), *settings_of(Description))
+ABOUT_MODELS = tuple(name for name in settings_of(ModelSettings) if name != "model")
+# What differs in the options of a network: types that only the command line knows.
+MODEL: dict[str, dict[str, Any]] = {
+    "model": {"type": types.WordOrFile(("efficientnet-lite0",))},
+    "model_mean": {"type": types.PerChannel(types.Number(min=-1e6, max=1e6))},
+    "model_scale": {"type": types.PerChannel(types.Number(min=1e-6, max=1e6))},
+}
 
 
 @dataclass(frozen=True)
@@ -31,8 +36,8 @@ class ImageInput:
     source: str
     codebook: str | None = image_option(
         None,
-        "Use the visual words and the image options of FILE, a matrix from an earlier 'mccgr extract'. New and old "
-        "images can then be compared.",
+        "Describe images as those in FILE, a matrix from an earlier 'mccgr extract': by the same visual words or the "
+        "same network. New and old images can then be compared.",
         type=types.FILE,
     )
     no_labels: bool = image_option(False, "Folders are not categories.")
@@ -46,124 +51,92 @@ class ImageInput:
 
 @options.command
 @click.argument("source", metavar="IMAGES", type=types.FILE)
+@options.gathered("network", ModelSettings, changed=MODEL)
 @options.gathered("learning", Learning)
 @options.output
 @options.gathered("images", ImageInput, arguments=("source",))
 @options.gathered("description", Description)
 @options.resources("jobs", "scheduler")
 def command(
-    images: ImageInput, learning: Learning, description: Description, resources: Resources, output: Output
+    images: ImageInput,
+    network: ModelSettings,
+    learning: Learning,
+    description: Description,
+    resources: Resources,
+    output: Output,
 ) -> None:
-    """Describe images by histograms of visual words.
+    """Describe images by visual words, or by a neural network.
 
     IMAGES is a folder, one image, or - for a list of files on standard input (one per line, or separated by zero bytes,
     as from find -print0). In a folder, each subfolder is a category and becomes a label; a folder without subfolders
-    gives no labels. SIFT descriptors are computed on a regular grid. A sample of them is clustered into visual words.
-    Each image becomes a row with the counts of its words. Images that cannot be used are skipped, and listed at the end
-    and in the file.
+    gives no labels. Images that cannot be used are skipped, and listed at the end and in the file.
+
+    With --model, each image becomes a row with the features that the network computes. This is the better choice for
+    photographs. Without --model, each image becomes a row with the counts of its visual words: SIFT descriptors are
+    computed on a regular grid, and a sample of them is clustered into words.
 
     \b
     Examples:
+      mccgr extract images/ --model efficientnet-lite0 -o X.h5
+      mccgr extract images/ --model network.onnx --model-split -o X.h5
       mccgr extract images/ -o X.h5 --words 300
       mccgr extract images/ --words 300,1000 --radii 4,8,12,16
       find images -name '*.jpg' -print0 | mccgr extract - -o X.h5
       mccgr extract new/ --codebook X.h5 -o new.h5
       mccgr extract images/ -o - | mccgr factorize - --k 5 --normalize sqrt -o factors.h5
     """
+    refuse_unused(images, network)
+    extract(images, network, learning, description, resources, output)
+
+
+def refuse_unused(images: ImageInput, network: ModelSettings, used: Sequence[str] = ()) -> None:
+    """Refuse options that would have no effect, except those ``used`` by others."""
+    about_words = [name for name in ABOUT_WORDS if name not in used]
     if images.codebook is not None:
-        decided = (*settings_of(Description), *settings_of(Learning))
+        decided = (*about_words, *ABOUT_MODELS)
         options.refuse_given(decided, "the codebook decides it", "leave it out, or leave out --codebook")
         if images.source == images.codebook == "-":
             raise ParameterError("--codebook", "standard input is the list of images already", "name a file")
-    extract(images, learning, description, resources, output)
+    elif network.model is not None:
+        options.refuse_given(about_words, "it is about visual words", "leave it out, or leave out --model")
+    else:
+        options.refuse_given(ABOUT_MODELS, "it is about a network", "leave it out, or give --model")
 
 
 def extract(
     chosen: ImageInput,
+    network: ModelSettings,
     learning: Learning,
     description: Description,
     resources: Resources,
     output: Output,
     caller: Caller | None = None,
 ) -> None:
-    """Describe images and write a matrix file for each number of words."""
+    """Describe images and write a matrix file, or one for each number of words."""
+    from mccgr_cli.cli.describing import describe, find_images
     from mccgr_cli.cli.job import Job
     from mccgr_cli.files.provenance import Input
-    from mccgr_cli.images.extract import count_words, learn_codebooks
-    from mccgr_cli.workflow import stages
 
-    learns = chosen.codebook is None  # otherwise the codebook decides everything else
-    parameters = options.parameters(chosen, *((learning, description) if learns else ()))
+    learns = chosen.codebook is None and network.model is None  # visual words
+    parameters = options.parameters(chosen, network, *((learning, description) if learns else ()))
     parts = [str(words) for words in learning.words] if learns and len(learning.words) > 1 else [""]
-    derived = (chosen.source, "words")
+    derived = (chosen.source, "words" if learns else "features")
     with Job("extract", output, parameters, derived=derived, parts=parts, resources=resources, caller=caller) as job:
-        books = [] if chosen.codebook is None else [stages.read_codebook(job.load(chosen.codebook, ("matrix",)))]
+        known = known_describer(job, chosen, network)
         collection = find_images(job, chosen)
         job.refuse_overwriting(image.path for image in collection.images)
-        images, shared = collection.images, (chosen.max_pixels, chosen.strict)
         if resources.scheduler is not None:
-            images = [replace(image, path=os.path.abspath(image.path)) for image in images]  # noqa: PTH100
-        visible = [image.path for image in images if os.path.isfile(image.path)]  # noqa: PTH113
-        sizes = [len(book.words) for book in books] or learning.words
-        job.require_space(*(4.0 * words * len(images) for words in sizes))
-        with job.workers(len(images), visible[:1]) as workers, job.reporter.counting("images") as on_progress:
-            if learns:
-                books = learn_codebooks(images, description, learning, workers, *shared, on_progress)
-            counts = count_words(images, books, workers, *shared, on_progress)
-        note_images(job, collection, counts, books)
-        job.inputs.insert(0, Input(chosen.source, counts.sha256))
-        skipped = [*collection.skipped, *counts.skipped]
-        learnt = learning if learns else None
-        matrices = zip(counts.X, books, strict=True)
-        job.write(*(stages.words_contents(counts, X, book, learnt, skipped) for X, book in matrices))
+            collection.images = [replace(one, path=os.path.abspath(one.path)) for one in collection.images]  # noqa: PTH100
+        matrices, sha256 = describe(job, chosen, collection, known, learning, description)
+        job.inputs.insert(0, Input(chosen.source, sha256))
+        job.write(*matrices)
 
 
-def find_images(job: Job, chosen: ImageInput) -> Collection:
-    from mccgr_cli.files.readers import input_errors, require_name
-    from mccgr_cli.images.extract import unusable_image
-    from mccgr_cli.images.find import Collection, ImageFile, count_of, images_in_folder, images_on_list, name_as_text
+def known_describer(job: Job, chosen: ImageInput, network: ModelSettings) -> Describer | None:
+    """The words of another matrix, or a network; None if words are to be learnt."""
+    from mccgr_cli.images.network.describe import open_network
+    from mccgr_cli.workflow.description import read_describer
 
-    source, labelled = chosen.source, not chosen.no_labels
-    require_name(source)
-    with input_errors(source):
-        is_one_image = source != "-" and Path(source).is_file()
-    if source == "-":
-        if sys.stdin is None:
-            raise DataError("standard input", "closed", "pipe a list in, or name a folder")
-        collection = images_on_list(sys.stdin.buffer.read(), labelled)
-    elif is_one_image:
-        collection = Collection([ImageFile(source, name_as_text(source))])
-    else:
-        collection = images_in_folder(source, labelled)
-    if collection.skipped and chosen.strict:
-        raise unusable_image(collection.skipped[0])
-    for category in collection.empty:
-        job.reporter.note(f"{category}: no images in this folder")
-    if collection.ignored:
-        job.reporter.note(f"ignored {count_of(len(collection.ignored), 'file')} without the suffix of an image")
-    for name in collection.ignored:
-        job.reporter.detail(f"ignored {name}")
-    categories = len({image.label for image in collection.images} - {None})
-    job.reporter.detail(f"found {count_of(len(collection.images), 'image')}, {categories} categories")
-    return collection
-
-
-def note_images(job: Job, collection: Collection, counts: Counts, books: list[Codebook]) -> None:
-    """Say which images were converted, skipped and used, and how the words are distributed."""
-    from mccgr_cli.images.codebook import describe_word_use
-    from mccgr_cli.images.find import count_of
-
-    for name, remarks in counts.remarks.items():
-        job.reporter.detail(f"{name}: {', '.join(remarks)}")
-    converted = Counter(remark for remarks in counts.remarks.values() for remark in remarks)
-    for remark, number in sorted(converted.items()):
-        job.reporter.note(f"{count_of(number, 'image')} {remark}")
-    for one in (*collection.skipped, *counts.skipped):
-        job.reporter.note(f"skipped {one.name}: {one.reason}")
-    found, used = ({image.label for image in some} for some in (collection.images, counts.images))
-    for category in sorted(label for label in found - used if label is not None):
-        job.reporter.note(f"{category}: none of its images can be used")
-    of_all = f" of {len(collection.images)}" if counts.skipped else ", all of them"
-    job.reporter.note(f"images used: {len(counts.images)}{of_all}")
-    for X, book in zip(counts.X, books, strict=True):
-        job.reporter.note(f"{len(book.words)} words: {describe_word_use(X)}")
+    if chosen.codebook is not None:
+        return read_describer(job.load(chosen.codebook, ("matrix",)), network.model)
+    return None if network.model is None else open_network(network)

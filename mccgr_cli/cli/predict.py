@@ -14,16 +14,15 @@ from mccgr_cli.cli.extract import ImageInput
 from mccgr_cli.cli.help import GroupedOption
 from mccgr_cli.cli.options import MatrixInput, Output, Resources
 from mccgr_cli.errors import DataError, ParameterError
-from mccgr_cli.fields import settings_of
+from mccgr_cli.fields import IMAGES, settings_of
+from mccgr_cli.images.settings import ModelSettings
 
 if TYPE_CHECKING:
     from mccgr_cli.cli.job import Job
     from mccgr_cli.files.container import Contents
-    from mccgr_cli.files.readers import Loaded
-    from mccgr_cli.images.codebook import Codebook
 
 FORMATS = ("csv", "json", "h5")
-FOR_IMAGES = ("jobs", *settings_of(ImageInput))
+FOR_IMAGES = ("jobs", "network_file", *settings_of(ImageInput))
 FOR_MATRICES = ("transpose", "label_key", "memory")
 RESULT: dict[str, dict[str, Any]] = {
     "path": {
@@ -32,16 +31,26 @@ RESULT: dict[str, dict[str, Any]] = {
         "default_text": "standard output",
     },
 }
-WORDS: dict[str, dict[str, Any]] = {
+DESCRIBED: dict[str, dict[str, Any]] = {
     "codebook": {
-        "help": "Matrix from 'mccgr extract' whose visual words describe the new images.",
-        "default_text": "the matrix that MODEL was made from",
+        "help": "Matrix from 'mccgr extract' that says how images are described.",
+        "default_text": "the matrix that CLUSTERS was made from",
+    },
+}
+NETWORK: dict[str, dict[str, Any]] = {
+    "model": {
+        "help": "ONNX file of the network that described the old images, if it was moved.",
+        "default_text": "the file that 'mccgr extract' was given",
+        "metavar": "FILE",
+        "group": IMAGES,
+        "flags": ("--model",),
+        "type": types.FILE,
     },
 }
 
 
 @options.command
-@click.argument("model", metavar="MODEL", type=types.FILE)
+@click.argument("model", metavar="CLUSTERS", type=types.FILE)
 @options.gathered("output", Output, changed=RESULT)
 @options.matrix("NEW")
 @click.option(
@@ -52,21 +61,29 @@ WORDS: dict[str, dict[str, Any]] = {
     default_text="the suffix of the output, or csv",
     help="Format of the output.",
 )
-@options.gathered("images", ImageInput, arguments=("source",), changed=WORDS)
+@options.gathered("images", ImageInput, arguments=("source",), changed=DESCRIBED)
+@options.gathered("network", ModelSettings, only=("model",), renamed={"model": "network_file"}, changed=NETWORK)
 @options.resources("jobs", "memory")
 def command(
-    model: str, matrix: MatrixInput, images: ImageInput, form: str | None, resources: Resources, output: Output
+    model: str,
+    matrix: MatrixInput,
+    images: ImageInput,
+    network: ModelSettings,
+    form: str | None,
+    resources: Resources,
+    output: Output,
 ) -> None:
     """Find the clusters of new samples.
 
-    MODEL is a folder from run, or a file from cluster. NEW is a matrix with the same features, in any format that
-    factorize reads. If MODEL was made from images, NEW may also be a folder of images, or one image; they are described
-    by the same visual words. If both matrices name their features, features are matched by name.
+    CLUSTERS is a folder from run, or a file from cluster. NEW is a matrix with the same features, in any format that
+    factorize reads. If CLUSTERS was made from images, NEW may also be a folder of images, or one image; they are
+    described by the same visual words or the same network. If both matrices name their features, features are matched
+    by name.
 
     A new sample gets the cluster of the most similar old samples: the 5 nearest vote, and near ones count more.
-    Silenced features do not count. Samples that MODEL was made from keep their clusters. For each sample, the table has
-    the cluster and its certainty, which is the share of the votes (0 to 1). If the old samples had labels, it also has
-    the class that evaluate matches with the cluster.
+    Silenced features do not count. Samples that CLUSTERS was made from keep their clusters. For each sample, the table
+    has the cluster and its certainty, which is the share of the votes (0 to 1). If the old samples had labels, it also
+    has the class that evaluate matches with the cluster.
 
     \b
     Examples:
@@ -79,6 +96,9 @@ def command(
     from mccgr_cli.workflow import prediction, stages
     from mccgr_cli.workflow.placement import place
 
+    if are_images(matrix.source):
+        from mccgr_cli.cli.describing import describe_like, describer_of
+
     form = options.choose_format(output.path, form, FORMATS)
     new = are_images(matrix.source)
     what = f"{matrix.source} is {'not a matrix' if new else 'a matrix'}"
@@ -90,7 +110,11 @@ def command(
     with Job("predict", output, parameters, resources=resources, readable=form != "h5") as job:
         learnt = job.load(clusters_file(model), ("clusters",))
         prediction.landmarks_of(learnt)  # before images are described, which may take long
-        samples = describe_images(job, images, learnt, model) if new else job.load_matrix(matrix)
+        if new:
+            describer = describer_of(job, images.codebook, learnt, clusters_file(model), network.model)
+            samples = describe_like(job, images, describer)
+        else:
+            samples = job.load_matrix(matrix)
         X = place(samples, job.room(None, None), stages.learnt_with(learnt)[1])
         job.note_if_on_disk(X)
         contents = prediction.predict(learnt, samples, X)
@@ -111,7 +135,7 @@ def are_images(source: str) -> bool:
 
 
 def clusters_file(model: str) -> str:
-    """The clusters file that MODEL names."""
+    """The clusters file that CLUSTERS names."""
     from mccgr_cli.files.readers import input_errors, require_name
 
     require_name(model)
@@ -124,43 +148,6 @@ def clusters_file(model: str) -> str:
                 model, "no clusters.h5 in this folder", "name a folder from 'mccgr run', or a clusters file"
             )
     return str(inside)
-
-
-def describe_images(job: Job, chosen: ImageInput, learnt: Loaded, model: str) -> Loaded:
-    """The matrix of new images, described by the words of the old ones."""
-    from mccgr_cli.cli.extract import find_images, note_images
-    from mccgr_cli.files.provenance import Input
-    from mccgr_cli.files.readers import Loaded
-    from mccgr_cli.files.readers.checks import finish_matrix
-    from mccgr_cli.images.extract import count_words
-    from mccgr_cli.workflow import stages
-
-    book = load_codebook(job, chosen.codebook, learnt, model)
-    collection = find_images(job, chosen)
-    images, limits = collection.images, (chosen.max_pixels, chosen.strict)
-    job.refuse_overwriting(image.path for image in images)
-    with job.workers(len(images)) as workers, job.reporter.counting("images") as on_progress:
-        counts = count_words(images, [book], workers, *limits, on_progress)
-    note_images(job, collection, counts, [book])
-    job.inputs.append(Input(chosen.source, counts.sha256))
-    skipped = [*collection.skipped, *counts.skipped]
-    contents = stages.words_contents(counts, counts.X[0], book, None, skipped)
-    finished = finish_matrix(contents.datasets, False, chosen.source)
-    return Loaded(replace(contents, datasets=finished), chosen.source, counts.sha256)
-
-
-def load_codebook(job: Job, given: str | None, learnt: Loaded, model: str) -> Codebook:
-    from mccgr_cli.files.provenance import Input
-    from mccgr_cli.files.readers import split_inner
-    from mccgr_cli.workflow import stages
-    from mccgr_cli.workflow.prediction import find_codebook
-
-    if given is not None:
-        return stages.read_codebook(job.load(given, ("matrix",)))
-    words, book = find_codebook(learnt, Path(split_inner(clusters_file(model))[0]).parent)
-    job.refuse_overwriting([words.name])
-    job.inputs.append(Input(words.name, words.sha256, words.contents.provenance))
-    return book
 
 
 def describe(contents: Contents) -> str:

@@ -16,7 +16,7 @@ from mccgr_cli.cli.checkpointing import Checkpointing
 from mccgr_cli.cli.cluster import cluster
 from mccgr_cli.cli.evaluate import evaluate
 from mccgr_cli.cli.export import Exported, export
-from mccgr_cli.cli.extract import ImageInput, extract
+from mccgr_cli.cli.extract import MODEL, ImageInput, extract, refuse_unused
 from mccgr_cli.cli.factorize import INIT, Factorization, factorize
 from mccgr_cli.cli.group import invocation
 from mccgr_cli.cli.help import as_typed
@@ -24,7 +24,7 @@ from mccgr_cli.cli.options import MatrixInput, Output, Resources
 from mccgr_cli.cli.report import Appearance, ReportInput, report
 from mccgr_cli.errors import OutputError, ParameterError
 from mccgr_cli.fields import settings_of
-from mccgr_cli.images.settings import Description, Learning
+from mccgr_cli.images.settings import Description, Learning, ModelSettings
 from mccgr_cli.settings import ClusterSettings, GraphSettings, RowSettings, Settings
 
 if TYPE_CHECKING:
@@ -40,6 +40,7 @@ FOR_IMAGES = (
     "thumbnail",
     *settings_of(Description),
     *settings_of(ImageInput),
+    *settings_of(ModelSettings),
 )
 FOR_MATRICES = ("transpose", "label_key")
 FOLDER: dict[str, dict[str, Any]] = {
@@ -65,6 +66,7 @@ class Request:
     graph: GraphSettings
     rows: RowSettings
     images: ImageInput
+    network: ModelSettings
     learning: Learning
     description: Description
     clusters: ClusterSettings
@@ -102,6 +104,7 @@ class Stage:
 @options.matrix("SOURCE")
 @options.labels("SOURCE", "without labels, there are no scores")
 @options.output_format("table", "json", "csv")
+@options.gathered("network", ModelSettings, changed=MODEL)
 @options.gathered("learning", Learning, changed={"words": {"help": "Number of visual words.", "metavar": "N"}})
 @options.gathered("images", ImageInput, arguments=("source",))
 @options.gathered("description", Description)
@@ -114,6 +117,7 @@ def command(
     settings: Settings,
     graph: GraphSettings,
     rows: RowSettings,
+    network: ModelSettings,
     learning: Learning,
     description: Description,
     images: ImageInput,
@@ -133,11 +137,12 @@ def command(
 
     \b
     Examples:
+      mccgr run images/ --model efficientnet-lite0 --k 5 -o out
       mccgr run images/ --k 5 -o out
       mccgr run counts.h5ad --k 8 --label-key cell_type -o out
       mccgr run images/ --k 5 --words 1000 --preset paper -o out
     """
-    about_images = (images, learning, description)
+    about_images = (images, network, learning, description)
     request = Request(matrix, settings, graph, rows, *about_images, clusters, appearance, labels, resources, output)
     run(request)
     if labels is not None or has_labels(request.folder):
@@ -199,6 +204,8 @@ def find_images(request: Request) -> list[ImageFile] | None:
         is_folder = Path(request.matrix.source).is_dir()
     what = f"{request.matrix.source} is {'a folder of images' if is_folder else 'a matrix'}"
     options.refuse_given(FOR_MATRICES if is_folder else FOR_IMAGES, what, "leave it out")
+    if is_folder:
+        refuse_unused(request.images, request.network, used=("seed",))
     return images_in_folder(request.matrix.source, not request.images.no_labels).images if is_folder else None
 
 
@@ -208,6 +215,7 @@ def grid_for(request: Request, images: Sequence[ImageFile]) -> Description:
 
     usual = request.description
     chosen = options.is_given("step") or options.is_given("radii") or request.images.codebook is not None
+    chosen = chosen or request.network.model is not None
     if chosen or usual.detector != Description.detector:
         return usual
     return adapt_to_images(images, usual, request.images.max_pixels)
@@ -218,9 +226,10 @@ def plan(request: Request, from_images: bool) -> Iterator[Stage]:
     folder, resources, images, matrix = request.folder, request.resources, request.images, request.matrix
     shown = None
     if from_images:
-        described = (images, request.learning, request.description)
+        described = (images, request.network, request.learning, request.description)
         workers = Resources(jobs=resources.jobs, scheduler=resources.scheduler)
-        yield Stage("extract", "matrix.h5", described, partial(extract, *described, workers), (images.codebook,))
+        files = (images.codebook, model_file(request.network))
+        yield Stage("extract", "matrix.h5", described, partial(extract, *described, workers), files)
         matrix, shown = MatrixInput(str(folder / "matrix.h5")), request.matrix.source
     factorization = Factorization(matrix, request.settings, request.graph, request.rows)
     memory = Resources(memory=resources.memory, scheduler=resources.scheduler)
@@ -238,6 +247,13 @@ def plan(request: Request, from_images: bool) -> Iterator[Stage]:
     workers = Resources(jobs=resources.jobs)
     reporting = (about, request.appearance)
     yield Stage("report", "report.html", reporting, partial(report, *reporting, workers), (request.labels,))
+
+
+def model_file(network: ModelSettings) -> str | None:
+    """The file of the network that describes images, if it is not a ready one."""
+    from mccgr_cli.images.network.ready import READY
+
+    return None if network.model in READY else network.model
 
 
 def do_stage(stage: Stage, before: str, manifest: Manifest, output: Output, staging: Staging, last: bool) -> str:

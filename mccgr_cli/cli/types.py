@@ -101,6 +101,23 @@ class Several(click.ParamType):  # type: ignore[type-arg]
         return tuple(dict.fromkeys(self.one.convert(part, param, ctx) for part in parts))
 
 
+class PerChannel(click.ParamType):  # type: ignore[type-arg]
+    """A number for each of red, green and blue, separated by commas; or one number for all."""
+
+    name = "numbers"
+
+    def __init__(self, one: Any) -> None:
+        self.one = one
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[float, ...]:
+        if isinstance(value, tuple):
+            return value
+        numbers = tuple(self.one.convert(part.strip(), param, ctx) for part in str(value).split(","))
+        if len(numbers) not in (1, 3):
+            self.fail(f"{value!r} has {len(numbers)} numbers; give three, or one for all", param, ctx)
+        return numbers
+
+
 class Words(Several):
     """Some of a list of known words, or one word for all of them."""
 

@@ -1,4 +1,4 @@
-"""Decode one image of any format to grey values.
+"""Decode one image of any format to grey values or to colours.
 
 Image files are not trusted: the number of pixels is checked before decoding, and every error of a decoder becomes the
 reason why this one image is skipped.
@@ -24,6 +24,8 @@ from mccgr_cli.images.find import reading_fault
 # Pillow's names of the formats that are read. Its other formats start other programs (EPS) or are not for images.
 FORMATS = ("JPEG", "PNG", "TIFF", "BMP", "GIF", "WEBP", "PPM", "JPEG2000")
 TURNED = range(2, 9)  # values of the EXIF orientation for which the stored image is not upright
+FROM_DEEP, FROM_CMYK = "scaled from more than 8 bits", "converted from CMYK"
+ON_WHITE = "laid on white where transparent"
 DECODER_CRASHED = "its decoder crashed"
 
 
@@ -33,12 +35,21 @@ class UnusableImage(Exception):
 
 @dataclass(frozen=True)
 class Decoded:
-    grey: Array  # (height, width) float32, 0 to 255
     size: tuple[int, int]  # width and height of the image in its file
     remarks: tuple[str, ...]  # how the image was converted
 
 
-def decode(path: str, max_size: int, max_pixels: int) -> Decoded:
+@dataclass(frozen=True)
+class Grey(Decoded):
+    grey: Array  # (height, width) float32, 0 to 255
+
+
+@dataclass(frozen=True)
+class Colours(Decoded):
+    colours: Array  # (height, width, 3) uint8: red, green, blue
+
+
+def decode(path: str, max_size: int, max_pixels: int) -> Grey:
     """Read an image as upright grey values, or raise :class:`UnusableImage`.
 
     If its longer side has more than ``max_size`` pixels, it is scaled down (0: never). If it has more than
@@ -55,9 +66,28 @@ def decode(path: str, max_size: int, max_pixels: int) -> Decoded:
         if shrink < 1:
             remarks.append("scaled down to --max-size")
             grey = scaled_down(grey, max_size)
-        if image.format in ("GIF", "PNG", "TIFF", "WEBP") and getattr(image, "is_animated", False):
-            remarks.append("shown by its first frame")
-        return Decoded(grey, size, tuple(remarks))
+        return Grey(size, (*remarks, *frame_remarks(image)), grey)
+
+
+def decode_colours(path: str, least: int, max_pixels: int) -> Colours:
+    """Read an image as upright red, green and blue, or raise :class:`UnusableImage`.
+
+    A large image may be reduced, but its sides keep at least ``least`` pixels.
+    """
+    with open_image(path, max_pixels) as image:
+        size = image.size
+        orientation = load(image, "RGB", (least, least))
+        opaque, remarks = on_white(image, least)
+        colours: Array = np.asarray(opaque)
+        if orientation in TURNED:
+            remarks.append("turned as EXIF says")
+            colours = turned(colours, orientation)
+        return Colours(size, (*remarks, *frame_remarks(image)), colours)
+
+
+def frame_remarks(image: Image.Image) -> list[str]:
+    is_animated = image.format in ("GIF", "PNG", "TIFF", "WEBP") and getattr(image, "is_animated", False)
+    return ["shown by its first frame"] if is_animated else []
 
 
 @contextlib.contextmanager
@@ -150,9 +180,9 @@ def grey_values(image: Image.Image, max_size: int) -> tuple[Array, list[str]]:
     """
     remarks: list[str] = []
     if has_deep_values(image):
-        return deep_values(image, max_size), ["scaled from more than 8 bits"]
+        return deep_values(image, max_size), [FROM_DEEP]
     if image.mode == "CMYK":
-        remarks.append("converted from CMYK")
+        remarks.append(FROM_CMYK)
         image = image.convert("RGB")
     transparent = image.has_transparency_data
     if transparent:
@@ -165,9 +195,28 @@ def grey_values(image: Image.Image, max_size: int) -> tuple[Array, list[str]]:
     if transparent:
         alpha = np.asarray(image.getchannel("A"), dtype=np.float32) / 255
         if alpha.min() < 1:
-            remarks.append("laid on white where transparent")
+            remarks.append(ON_WHITE)
             grey = alpha * grey + (1 - alpha) * 255
     return grey, remarks
+
+
+def on_white(image: Image.Image, least: int) -> tuple[Image.Image, list[str]]:
+    """An image of any mode as RGB, with white behind transparent parts; and remarks on conversions.
+
+    A large transparent image is reduced first, but its longer side keeps at least ``least`` pixels.
+    """
+    if has_deep_values(image):
+        grey = Image.fromarray(deep_values(image, least).round().astype(np.uint8))
+        return grey.convert("RGB"), [FROM_DEEP]
+    remarks = [FROM_CMYK] if image.mode == "CMYK" else []
+    if not image.has_transparency_data:
+        return image.convert("RGB"), remarks
+    image = image.convert("RGBA")
+    if max(image.size) >= 2 * least:
+        image = image.reduce(max(image.size) // least)
+    if np.asarray(image.getchannel("A")).min() < 255:
+        remarks.append(ON_WHITE)
+    return Image.alpha_composite(Image.new("RGBA", image.size, "white"), image).convert("RGB"), remarks
 
 
 def has_deep_values(image: Image.Image) -> bool:

@@ -1,6 +1,7 @@
-"""Describe all images in two passes: sample descriptors to learn visual words, then count the words.
+"""Describe all images, by visual words or by a network.
 
-Only one image per process, the sample and the counts are in memory at a time.
+Visual words take two passes: sample descriptors to learn the words, then count them. A network takes one pass. Only one
+image per process, the sample and the result are in memory at a time.
 """
 
 from __future__ import annotations
@@ -19,24 +20,27 @@ from mccgr_cli.blocks.threads import threads_for_blocks
 from mccgr_cli.errors import DataError, ParameterError
 from mccgr_cli.images import sift
 from mccgr_cli.images.codebook import Codebook, count, draw, learn
-from mccgr_cli.images.decode import DECODER_CRASHED, UnusableImage, decode, file_sha256, undecodable
+from mccgr_cli.images.decode import DECODER_CRASHED, UnusableImage, decode, decode_colours, undecodable
+from mccgr_cli.images.facts import MEASURED_SIZE, ImageFacts, facts_from
 from mccgr_cli.images.find import ImageFile, Skipped
+from mccgr_cli.images.network.describe import Network, count_features
 from mccgr_cli.images.settings import Description, Learning
 from mccgr_cli.system.processes import WorkerPool
 
 OnProgress = Callable[[str, int, int], None]  # what is being done, how many images are done, of how many
-WordsInImage = tuple[list[Array], str, tuple[str, ...]]  # counts for each codebook, SHA-256 of the image, remarks
+DescribedImage = tuple[list[Array], ImageFacts, tuple[str, ...]]  # a row for each matrix, facts, remarks
 Result = TypeVar("Result")
 
 
 @dataclass(frozen=True)
-class Counts:
-    """The usable images, and how often each word of each codebook occurs in them."""
+class Described:
+    """The usable images, and one or more matrices with a row for each of them."""
 
     images: list[ImageFile]
-    X: list[Array]  # (images, words) for each codebook
+    X: list[Array]  # (images, features) for each codebook, or for the network
     skipped: list[Skipped]
     remarks: dict[str, tuple[str, ...]]  # by name: how an image was converted
+    facts: list[ImageFacts]
     sha256: str  # of the names and contents of the usable images
 
 
@@ -97,22 +101,57 @@ def count_words(
     max_pixels: int,
     strict: bool = False,
     on_progress: OnProgress = lambda *_: None,
-) -> Counts:
+) -> Described:
     """Count the words of each codebook in each image; see :func:`learn_codebooks` for the parameters."""
     X = [np.zeros((len(images), len(book.words)), book.counts_dtype) for book in books]
-    used, skipped = list[ImageFile](), list[Skipped]()
+    results: Iterator[DescribedImage | str] = workers.map(count_image, images, (books, max_pixels), DECODER_CRASHED)
+    return collect(images, results, X, strict, lambda *done: on_progress("counting words", *done))
+
+
+def try_network(network: Network, workers: WorkerPool) -> int:
+    """Run a network once, in a worker if there is one; return the number of its features."""
+    lost: int | str = "it ends the process that runs it"
+    (found,) = workers.map(count_features, [None], (network,), lost)
+    if isinstance(found, str):
+        raise DataError(network.name, f"{network.engine} cannot run this model: {found}", "give another --model")
+    return found
+
+
+def run_network(
+    images: Sequence[ImageFile],
+    network: Network,
+    features: int,
+    workers: WorkerPool,
+    max_pixels: int,
+    strict: bool = False,
+    on_progress: OnProgress = lambda *_: None,
+) -> Described:
+    """Describe each image by a network with this number of features; see :func:`learn_codebooks` for the parameters."""
+    X = [np.zeros((len(images), features), np.float32)]
+    results: Iterator[DescribedImage | str] = workers.map(run_on_image, images, (network, max_pixels), DECODER_CRASHED)
+    return collect(images, results, X, strict, lambda *done: on_progress("describing", *done))
+
+
+def collect(
+    images: Sequence[ImageFile],
+    results: Iterator[DescribedImage | str],
+    X: list[Array],
+    strict: bool,
+    on_progress: Callable[[int, int], Any],
+) -> Described:
+    """Write the rows of all usable images into the matrices X."""
+    used, skipped, facts = list[ImageFile](), list[Skipped](), list[ImageFacts]()
     remarks: dict[str, tuple[str, ...]] = {}
     digest = hashlib.sha256()
-    results: Iterator[WordsInImage | str] = workers.map(count_image, images, (books, max_pixels), DECODER_CRASHED)
-    found = usable(images, results, skipped, strict, lambda *done: on_progress("counting words", *done))
-    for image, (counts, sha256, remarked) in found:
-        for rows, row in zip(X, counts, strict=True):
-            rows[len(used)] = row
+    for image, (rows, fact, remarked) in usable(images, results, skipped, strict, on_progress):
+        for matrix, row in zip(X, rows, strict=True):
+            matrix[len(used)] = row
         used.append(image)
+        facts.append(fact)
         if remarked:
             remarks[image.name] = remarked
-        digest.update(f"{sha256}  {image.name}\n".encode())
-    return Counts(used, [rows[: len(used)] for rows in X], skipped, remarks, digest.hexdigest())
+        digest.update(f"{fact.sha256}  {image.name}\n".encode())
+    return Described(used, [matrix[: len(used)] for matrix in X], skipped, remarks, facts, digest.hexdigest())
 
 
 def usable(
@@ -165,10 +204,18 @@ def sample_image(item: tuple[int, ImageFile, int], description: Description, max
 
 
 @for_one_image
-def count_image(image: ImageFile, books: Sequence[Codebook], max_pixels: int) -> WordsInImage:
+def count_image(image: ImageFile, books: Sequence[Codebook], max_pixels: int) -> DescribedImage:
     description = books[0].description
     decoded = decode(image.path, description.max_size, max_pixels)
-    return count(describe(decoded.grey, description), books), file_sha256(image.path), decoded.remarks
+    rows = count(describe(decoded.grey, description), books)
+    return rows, facts_from(image.path, decoded, decoded.grey), decoded.remarks
+
+
+@for_one_image
+def run_on_image(image: ImageFile, network: Network, max_pixels: int) -> DescribedImage:
+    decoded = decode_colours(image.path, max(2 * network.preparation.model_size, MEASURED_SIZE), max_pixels)
+    grey = cv2.cvtColor(decoded.colours, cv2.COLOR_RGB2GRAY)
+    return [network.describe(decoded.colours)], facts_from(image.path, decoded, grey), decoded.remarks
 
 
 def describe(grey: Array, description: Description) -> Iterator[Array]:

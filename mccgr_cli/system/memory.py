@@ -59,6 +59,17 @@ def require_minimum() -> None:
         raise MccgrError("ulimit", what, "raise it")
 
 
+def limit_growth(room: float, status: Path = Path("/proc/self/statm")) -> None:
+    """Let this process use at most ``room`` bytes more than now; where the system cannot tell, there is no limit."""
+    pages = next(lines_of(status), "").split()
+    if sys.platform == "win32" or len(pages) < 6:
+        return
+    soft, hard = resource.getrlimit(resource.RLIMIT_DATA)
+    limit = int(pages[5]) * resource.getpagesize() + int(room)
+    if soft == resource.RLIM_INFINITY or limit < soft:
+        resource.setrlimit(resource.RLIMIT_DATA, (limit, hard))
+
+
 def left_by_shell(status: Path = Path("/proc/self/statm")) -> Iterator[int]:
     """Bytes left of the limits set by ``ulimit -v`` and ``ulimit -d``."""
     pages = next(lines_of(status), "").split()

@@ -21,12 +21,14 @@ from multiprocessing import connection, resource_tracker
 from typing import Any, TypeVar
 
 from mccgr_cli.errors import MccgrError
+from mccgr_cli.system.memory import limit_growth
 from mccgr_cli.system.signals import postponed_interrupts
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 Task = tuple[int, Any]  # the number of an item, and the item
 
+WORKER = "mccgr-worker"  # name of our processes
 AHEAD = 8  # items per worker that may be finished before the item that comes next in order
 
 
@@ -198,7 +200,7 @@ class Worker:
         self.work: Any = None  # the function and the shared arguments that the process has
         try:
             self.pipe, theirs = context.Pipe()
-            self.process = context.Process(target=worker_loop, args=(theirs,), daemon=True)
+            self.process = context.Process(target=worker_loop, args=(theirs,), name=WORKER, daemon=True)
             # A signal while a child starts would make the child print a traceback.
             with postponed_interrupts(), signals_blocked_in_children():
                 self.process.start()
@@ -226,6 +228,12 @@ class Worker:
         self.pipe.close()
         self.process.kill()
         self.process.join()
+
+
+def limit_memory_of_worker(room: float) -> None:
+    """If this process is one of our workers, let it use at most ``room`` bytes more than now."""
+    if multiprocessing.current_process().name == WORKER:
+        limit_growth(room)
 
 
 def cannot_start(why: str, remedy: str = "use fewer --jobs, or --jobs 0 for none") -> MccgrError:

@@ -1,11 +1,8 @@
-"""The clusters of new samples: stored landmarks, and what is needed to describe new images as the old ones."""
+"""The clusters of new samples: stored landmarks, and the clusters of those nearest to a new sample."""
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterator
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -13,14 +10,11 @@ from mccgr_cli.blocks.protocol import Matrix
 from mccgr_cli.core.landmarks import Landmarks
 from mccgr_cli.core.metrics import evaluate
 from mccgr_cli.core.principal_axes import Projection
-from mccgr_cli.errors import DataError, MccgrError
+from mccgr_cli.errors import DataError
 from mccgr_cli.files.container import Contents
 from mccgr_cli.files.lazy_matrix import StoredMatrix
-from mccgr_cli.files.readers import Loaded, load
+from mccgr_cli.files.readers import Loaded
 from mccgr_cli.workflow import stages
-
-if TYPE_CHECKING:
-    from mccgr_cli.images.codebook import Codebook
 
 
 def landmark_datasets(landmarks: Landmarks) -> dict[str, Any]:
@@ -57,35 +51,3 @@ def predict(model: Loaded, matrix: Loaded, X: Matrix | StoredMatrix) -> Contents
     of_old_graph = [f"graph_{name}" for name in stages.GRAPH_COUNTS]
     attributes = {name: value for name, value in old.attributes.items() if name not in of_old_graph}
     return Contents("clusters", datasets, attributes)
-
-
-def find_codebook(model: Loaded, folder: Path) -> tuple[Loaded, Codebook]:
-    """The matrix of words that a model was made from, and its codebook.
-
-    The model names it in its provenance. It is searched under this name, and in the ``folder`` of the model.
-    """
-    names = list(dict.fromkeys(word_matrices(model.contents.provenance)))
-    for name, sha256 in names:
-        for path in (name, str(folder / Path(name).name)):
-            if os.path.isfile(path):  # noqa: PTH113 - a name from a file may be no name at all
-                try:
-                    found = load(path)
-                except MccgrError:
-                    continue
-                if found.sha256 == sha256:
-                    return found, stages.read_codebook(found)
-    if not names:
-        raise DataError(model.name, "was not made from images", "name a matrix of new samples")
-    what = f"was made from {names[0][0]}, which has the visual words, and that was not found or has changed"
-    raise DataError(model.name, what, "name the file with --codebook")
-
-
-def word_matrices(provenance: Any) -> Iterator[tuple[str, str]]:
-    """Names and checksums of the files from ``mccgr extract`` that led to a file."""
-    inputs = provenance.get("inputs") if isinstance(provenance, dict) else None
-    for one in inputs if isinstance(inputs, list) else []:
-        if isinstance(one, dict):
-            made = one.get("provenance")
-            if isinstance(made, dict) and made.get("command") == "extract":
-                yield str(one.get("name")), str(one.get("sha256"))
-            yield from word_matrices(made)

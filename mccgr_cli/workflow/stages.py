@@ -5,12 +5,9 @@ A command only reads, shows and writes; its work is done here, so that other pro
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
-
-import numpy as np
+from typing import Any
 
 from mccgr_cli.blocks.from_file import blocks_of
 from mccgr_cli.blocks.protocol import Array, BlockSource, Matrix
@@ -21,64 +18,20 @@ from mccgr_cli.core.graph import GraphHealth
 from mccgr_cli.core.methods import METHODS
 from mccgr_cli.core.neighbours import Search
 from mccgr_cli.core.solver import Factors, transform
-from mccgr_cli.errors import DataError, ParameterError, one_line
+from mccgr_cli.errors import DataError, ParameterError
 from mccgr_cli.files.container import FACTORS, LANDMARKS, Contents
 from mccgr_cli.files.lazy_matrix import StoredMatrix
 from mccgr_cli.files.readers import Loaded
-from mccgr_cli.images.settings import Description, Learning
 from mccgr_cli.settings import NORMALIZATIONS, ORTHOGONAL, GraphSettings, Settings
 from mccgr_cli.workflow.factorization import choose_graph
 
 GRAPH_COUNTS = ("edges", "isolated", "components")  # of GraphHealth, stored with factors
 SAME_FEATURES = "describe the new samples by the same features; images with 'mccgr extract --codebook'"
 
-if TYPE_CHECKING:  # the libraries for images are loaded only where there are images
-    from mccgr_cli.images.codebook import Codebook
-    from mccgr_cli.images.extract import Counts
-    from mccgr_cli.images.find import Skipped
-
 
 def prepare(matrix: Loaded, normalization: str, dtype: str | None = None) -> Matrix:
     """Load X in this precision with normalized rows. The contents lose their X, so that there is only one copy."""
     return matrix.contents.datasets.pop("X").prepared_as(normalization, dtype).load()
-
-
-def words_contents(
-    counts: Counts, X: Array, book: Codebook, learning: Learning | None, skipped: Sequence[Skipped]
-) -> Contents:
-    """A matrix file of word counts, with the codebook that describes other images in the same way."""
-    datasets: dict[str, Any] = {"X": X, "codebook": book.words, "feature_names": book.feature_names()}
-    datasets["sample_names"] = [image.name for image in counts.images]
-    labels = [image.label for image in counts.images]
-    if None not in labels:
-        names, codes = np.unique(np.array(labels, dtype=object), return_inverse=True)
-        datasets["label_names"], datasets["labels"] = names.tolist(), codes
-    if skipped:
-        datasets["skipped/names"] = [one.name for one in skipped]
-        datasets["skipped/reasons"] = [one_line(one.reason) for one in skipped]
-    attributes = {**asdict(book.description), "soft_width": book.width, "codebook_sha256": book.sha256()}
-    if learning is not None:
-        attributes |= {"sample": learning.sample, "seed": learning.seed}
-        if learning.descriptors_per_image is not None:
-            attributes["descriptors_per_image"] = learning.descriptors_per_image
-    return Contents("matrix", datasets, attributes)
-
-
-def read_codebook(matrix: Loaded) -> Codebook:
-    """The codebook in a file of ``mccgr extract``."""
-    from mccgr_cli.images.codebook import Codebook
-
-    contents = matrix.contents
-    if "codebook" not in contents:
-        raise DataError(matrix.name, "holds no codebook", "name a file from mccgr extract")
-    stored: dict[str, Any] = {name: contents.attributes.get(name) for name in Description.__dataclass_fields__}
-    with contextlib.suppress(TypeError, ValueError):  # attributes of another type
-        description = Description(**{**stored, "radii": tuple(stored["radii"] or ())})
-        words, width = contents["codebook"].astype(np.float32), contents.attributes.get("soft_width", 0.0)
-        book = Codebook(words, description, width)
-        if book.is_sound() and book.sha256() == contents.attributes.get("codebook_sha256"):
-            return book
-    raise DataError(matrix.name, "its codebook is damaged or was changed", "extract it again")
 
 
 def make_graph(
