@@ -218,8 +218,7 @@ def array(name: str, values: Array) -> bytes:
 
 def value_info(name: str, shape: Shape) -> bytes:
     dims = [message((1, length)) if length is not None else message((2, "any")) for length in shape]
-    described = [(2, message((1, dims)))] if shape else []
-    return message((1, name), (2, message((1, message((1, FLOAT), *described)))))
+    return message((1, name), (2, message((1, message((1, FLOAT), (2, message((1, dims))))))))
 
 
 def model(
