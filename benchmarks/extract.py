@@ -8,13 +8,14 @@ OpenCV describes a keypoint of radius r (its ``size`` is the diameter 2r) by a p
 most of its time goes into pixels. With ``mccgr extract --radii r`` a patch reaches r. Both are measured: the radii 4,
 8, 12, 16 of OpenCV's keypoints, and of patches.
 
---whole runs the command on all images, in one process and with one process per core. It compares the results and
-measures the memory of all processes together.
+--whole runs the command on all images, by visual words and by the ready network with each engine that is installed, in
+one process and with one process per core. It compares the results and measures the memory of all processes together.
 """
 
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import os
 import statistics
 import subprocess
@@ -32,8 +33,11 @@ from mccgr_cli.blocks.protocol import Array
 from mccgr_cli.images import sift
 from mccgr_cli.images.decode import decode
 from mccgr_cli.images.find import images_in_folder
+from mccgr_cli.images.network.engines import ENGINES
+from mccgr_cli.images.network.ready import READY
 from mccgr_cli.system.processes import usable_cores
 
+MODULES = {"onnxruntime": "onnxruntime", "opencv": "cv2"}  # of the engines
 STEP = 10
 RADII = (4, 8, 12, 16)
 REACH = 6  # of OpenCV's patches, in radii of a keypoint
@@ -110,26 +114,39 @@ def resident(pid: int) -> int:
 
 
 def whole(folder_of_images: str, words: int) -> None:
-    results = []
+    """Time, memory and equality of the results of all ways to describe images."""
+    engines = [name for name in ENGINES if importlib.util.find_spec(MODULES[name]) is not None]
+    ways = {f"{words} words": ["--words", str(words)]}
+    ways |= {f"{name}, {engine}": ["--model", name, engine] for name in READY for engine in engines}
+    print("| | processes | images | seconds | images/s | peak memory of all processes | same X |")
+    print("|---|---|---|---|---|---|---|")
     with tempfile.TemporaryDirectory() as folder:
-        for jobs in (0, usable_cores()):
-            output = Path(folder) / f"{jobs}.h5"
-            command = [sys.executable, "-m", "mccgr_cli", "extract", folder_of_images, "--jobs", str(jobs)]
-            began, peak = time.perf_counter(), 0
-            process = subprocess.Popen([*command, "--words", str(words), "-q", "-o", str(output)])
-            while process.poll() is None:
-                peak = max(peak, sum(resident(pid) for pid in processes_of(process.pid)))
-                time.sleep(0.02)
-            taken = time.perf_counter() - began
-            if process.returncode:
-                sys.exit("mccgr extract failed")
-            with h5py.File(output) as file:
-                results.append((file["X"][()], file["codebook"][()]))
-            count = len(results[-1][0])
-            print(f"--jobs {jobs}: {count} images in {taken:.1f} s, {count / taken:.0f}/s,", end=" ")
-            print(f"peak memory of all processes {peak / 1e6:.0f} MB")
-    same = all(np.array_equal(a, b) for a, b in zip(*results, strict=True))
-    print(f"X and the codebook are {'the same' if same else 'NOT the same'}")
+        for way, options in ways.items():
+            rows: list[bytes] = []
+            for jobs in (0, usable_cores()):
+                output = Path(folder) / "X.h5"
+                taken, peak = measure([*options[:2], "--jobs", str(jobs)], options[2:], folder_of_images, output)
+                with h5py.File(output) as file:
+                    rows.append(file["X"][()].tobytes())
+                    count = len(file["X"])
+                same = "" if len(rows) == 1 else "yes" if rows[0] == rows[1] else "NO"
+                speed = f"{taken:.1f} | {count / taken:.0f} | {peak / 1e6:.0f} MB"
+                print(f"| {way} | {jobs or 'none of its own'} | {count} | {speed} | {same} |", flush=True)
+
+
+def measure(options: list[str], engine: list[str], images: str, output: Path) -> tuple[float, int]:
+    """Run ``mccgr extract``; return its seconds and the most memory of all its processes together."""
+    chosen = f"describe.installed_engine = lambda: {engine[0]!r};" if engine else ""
+    program = f"from mccgr_cli.images.network import describe; {chosen} from mccgr_cli.__main__ import run; run()"
+    command = [sys.executable, "-c", program, "extract", images, *options, "-q", "--overwrite", "-o", str(output)]
+    began, peak = time.perf_counter(), 0
+    process = subprocess.Popen(command)
+    while process.poll() is None:
+        peak = max(peak, sum(resident(pid) for pid in processes_of(process.pid)))
+        time.sleep(0.02)
+    if process.returncode:
+        sys.exit("mccgr extract failed")
+    return time.perf_counter() - began, peak
 
 
 def main() -> None:

@@ -34,7 +34,7 @@ def convolutional(path: Path, ending: str = "map", seed: int = 0, rectified: boo
     softmax. projection: as CLIP, a product without a bias.
     """
     arrays = [array("w", WIDTH, 3, 3, 3, seed=seed), array("b", WIDTH, seed=seed)]
-    nodes = [helper.make_node("Conv", ["image", "w", "b"], ["conv"], pads=[1, 1, 1, 1])]
+    nodes = [helper.make_node("Conv", ["image", "w", "b"], ["conv"], kernel_shape=[3, 3], pads=[1, 1, 1, 1])]
     last = "conv"
     if rectified:
         nodes.append(helper.make_node("Relu", [last], ["rectified"]))
