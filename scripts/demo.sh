@@ -1,12 +1,13 @@
 #!/bin/sh
 # Install mccgr, cluster images of three textures, write a report, and compare four methods on noisy features.
 set -eu
+EXTRAS=cnn
 . "$(dirname "$0")/venv.sh"
 
 echo
 echo "Part 1: cluster 192 images of brick, grass and gravel."
-echo "\$ mccgr run sample_data/textures --k 3 -o demo"
-mccgr run sample_data/textures --k 3 -o demo
+echo "\$ mccgr run sample_data/textures --model efficientnet-lite0 --k 3 -o demo"
+mccgr run sample_data/textures --model efficientnet-lite0 --k 3 -o demo
 
 noisy=sample_data/textures_noisy.h5
 echo
