@@ -13,7 +13,7 @@ from mccgr_cli.cli import options, types
 from mccgr_cli.cli.extract import ImageInput
 from mccgr_cli.cli.help import GroupedOption
 from mccgr_cli.cli.options import MatrixInput, Output, Resources
-from mccgr_cli.errors import DataError, ParameterError
+from mccgr_cli.errors import ParameterError
 from mccgr_cli.fields import settings_of
 
 if TYPE_CHECKING:
@@ -76,6 +76,7 @@ def command(
       mccgr predict out new_images/ --format h5 -o - | mccgr evaluate -
     """
     from mccgr_cli.cli.job import Job
+    from mccgr_cli.files.readers import clusters_file
     from mccgr_cli.workflow import prediction, stages
     from mccgr_cli.workflow.placement import place
 
@@ -110,22 +111,6 @@ def are_images(source: str) -> bool:
         return Path(source).is_dir() or source.lower().endswith(SUFFIXES)
 
 
-def clusters_file(model: str) -> str:
-    """The clusters file that MODEL names."""
-    from mccgr_cli.files.readers import input_errors, require_name
-
-    require_name(model)
-    with input_errors(model):
-        if not Path(model).is_dir():
-            return model
-        inside = Path(model) / "clusters.h5"
-        if not inside.exists():
-            raise DataError(
-                model, "no clusters.h5 in this folder", "name a folder from 'mccgr run', or a clusters file"
-            )
-    return str(inside)
-
-
 def describe_images(job: Job, chosen: ImageInput, learnt: Loaded, model: str) -> Loaded:
     """The matrix of new images, described by the words of the old ones."""
     from mccgr_cli.cli.extract import find_images, note_images
@@ -151,7 +136,7 @@ def describe_images(job: Job, chosen: ImageInput, learnt: Loaded, model: str) ->
 
 def load_codebook(job: Job, given: str | None, learnt: Loaded, model: str) -> Codebook:
     from mccgr_cli.files.provenance import Input
-    from mccgr_cli.files.readers import split_inner
+    from mccgr_cli.files.readers import clusters_file, split_inner
     from mccgr_cli.workflow import stages
     from mccgr_cli.workflow.prediction import find_codebook
 
