@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -148,16 +147,12 @@ def check(plan: Plan, strict: bool, reporter: Reporter) -> None:
         raise DataError(sample, f"{why}{more}", "mend it, or leave out --strict; nothing was done")
     list_some(left, "left out", reporter)
     if left:
-        reporter.note(f"{plural(len(left), 'image')} left out: {reasons(left)}")
+        reporter.note(f"left out: {plural(len(left), 'image')}")
 
 
 def list_some(named: Sequence[tuple[str, str]], what: str, reporter: Reporter) -> None:
     for number, (name, why) in enumerate(named):
         (reporter.note if number < MOST_NAMED else reporter.detail)(f"{what}: {name}: {why}")
-
-
-def reasons(named: Sequence[tuple[str, str]]) -> str:
-    return ", ".join(f"{count:,} {why}" for why, count in Counter(why for _, why in named).items())
 
 
 def describe(plan: Plan, done: str = "organized") -> str:

@@ -10,12 +10,13 @@ import contextlib
 import errno
 import itertools
 import os
+import shutil
 import stat
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from mccgr_cli.errors import OutputError
-from mccgr_cli.files.atomic_write import REMEDIES, OutputLock, check_space, output_errors
+from mccgr_cli.files.atomic_write import REMEDIES, OutputLock, output_errors
 from mccgr_cli.files.readers.assignments import Assignments
 from mccgr_cli.output.organize import spots
 from mccgr_cli.output.organize.manifest import (
@@ -30,6 +31,7 @@ from mccgr_cli.output.organize.manifest import (
 )
 from mccgr_cli.output.organize.planning import Plan, make_plan
 from mccgr_cli.output.organize.spots import NO_HARD_LINKS, Spot, opened_folder
+from mccgr_cli.system.memory import format_bytes
 from mccgr_cli.system.signals import postponed_interrupts
 
 OnProgress = Callable[[str, int, int], None]  # what is being done, how many images are done, of how many
@@ -147,13 +149,21 @@ def require_possible(plan: Plan, folder: int) -> None:
     if by == "hardlink" and elsewhere:
         raise OutputError(plan.out, "is on another file system than the images", "give --by link or --by copy")
     if by in ("copy", "move"):
-        check_space(Path(plan.out) / NAME, sum(elsewhere if by == "move" else plan.sizes.values()))
+        require_space(plan.out, sum(elsewhere if by == "move" else plan.sizes.values()))
     if by == "move":
         for parent in {os.path.dirname(plan.path_of(entry)) for entry in plan.pending}:
             if not os.access(parent, os.W_OK | os.X_OK):
                 raise OutputError(parent, "no permission to move images out of this folder", "leave out --move")
     elif by != "copy":
         try_link(plan, folder)
+
+
+def require_space(out: str, size: int) -> None:
+    with output_errors(out):
+        free = shutil.disk_usage(out).free
+    if size > free:
+        what = f"the images take {format_bytes(size)}, and {format_bytes(free)} are free"
+        raise OutputError(out, what, REMEDIES[errno.ENOSPC])
 
 
 def try_link(plan: Plan, folder: int) -> None:

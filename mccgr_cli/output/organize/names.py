@@ -33,13 +33,13 @@ def titles_of(given: Assignments) -> dict[int, str]:
 def safe_title(title: str) -> str:
     """A title that may be part of the name of a folder; empty if nothing of it can be used.
 
-    >>> safe_title("../etc"), safe_title("a/b"), safe_title("x\\ny"), safe_title(".."), safe_title("né 猫")
+    >>> safe_title("../etc"), safe_title("a/b"), safe_title("x\\ny"), safe_title("../.."), safe_title("né 猫")
     ('_etc', 'a_b', 'x_y', '', 'né 猫')
     """
     kept = (char in JOINERS or category(char) not in ("Cc", "Cf", "Cs", "Cn", "Zl", "Zp") for char in title)
     text = "".join(char if keep and char not in REPLACED else "_" for char, keep in zip(title, kept, strict=True))
     short = normalize("NFC", text).strip(" .").encode()[:LONGEST_TITLE].decode(errors="ignore")
-    return short.strip(" .")
+    return short.strip(" .") if set(short) - set("_. ") else ""
 
 
 def folder_name(cluster: int, digits: int, title: str) -> str:

@@ -142,9 +142,8 @@ def locate(folder: str, root: str, samples: Sequence[str]) -> list[str | None]:
     for sample, path in zip(samples, locate_images(folder, samples), strict=True):
         if path is None and "\0" not in sample:
             path = path_within(base, os.path.abspath(sample))
-        if path is not None:
-            path = os.path.join(root, os.path.relpath(os.path.abspath(path), base))
-        found.append(path)
+        there = path is not None and os.path.isfile(path)
+        found.append(os.path.join(root, os.path.relpath(os.path.abspath(path), base)) if path and there else None)
     return found
 
 

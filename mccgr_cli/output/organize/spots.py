@@ -89,8 +89,6 @@ def rename(source: Spot, dest: Spot) -> None:
 
 def copy(source: Spot, dest: Spot, temporary: Spot, durable: bool = False) -> None:
     """Copy a file with its times and permissions. It gets its name when it is complete; ``durable``: on the disk."""
-    with contextlib.suppress(FileNotFoundError):
-        temporary.remove()  # left by a killed run
     try:
         write_copy(source, temporary, durable)
         try:
@@ -142,6 +140,8 @@ def move(source: Spot, dest: Spot, temporary: Spot) -> None:
 
     If it is there already, because an earlier move was killed, only the source is removed.
     """
+    with contextlib.suppress(FileNotFoundError):
+        temporary.remove()  # left by a killed run
     there = dest.status()
     if there is None:
         if not transfer(source, dest, temporary):
