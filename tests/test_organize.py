@@ -178,6 +178,11 @@ def test_what_run_export_and_predict_write_can_be_organized(organize, undo, tmp_
         undo()
 
 
+def test_a_table_from_predict_has_the_classes_of_clusters(organize, tmp_path):
+    organize(write_table(tmp_path / "t.csv", certainty={}, **{"class": {"4.jpg": "dog", "dogs/3.jpg": "dog"}}))
+    assert {path.name for path in (tmp_path / "out").glob("cluster-*")} == {"cluster-00", "cluster-01-dog"}
+
+
 def test_a_person_can_name_clusters_in_a_table(organize, tmp_path):
     names = {"cats/2.jpg": "Kätzchen", "4.jpg": "../.."}
     path = write_table(tmp_path / "t.csv", name=names, label=dict.fromkeys(CLUSTERS, "x"))
@@ -731,6 +736,16 @@ def test_moved_images_of_a_folder_from_elsewhere_go_only_where_the_user_says(
     undo("--images", here, out=theirs)
     assert list(startup.iterdir()) == []
     assert {str(path.relative_to(here)) for path in here.rglob("*.jpg")} == set(CLUSTERS)
+
+
+def test_adding_to_the_folder_of_somebody_else_does_not_make_its_manifest_trusted(organize, refused, table, tmp_path):
+    organize(table, "--move")
+    (tmp_path / "out" / NAME).chmod(0o664)  # others could have written it
+    refused("organize", "--undo", tmp_path / "out", status=2)
+    new = make_images(tmp_path / "new", ["5.jpg"])
+    organize(write_table(tmp_path / "new.csv", {"5.jpg": 0}), folder=new)
+    assert not (tmp_path / "out" / NAME).stat().st_mode & 0o022
+    assert "made by somebody else" in refused("organize", "--undo", tmp_path / "out", status=2)
 
 
 def test_moved_images_do_not_go_back_through_links(organize, mccgr, images, table, tmp_path):

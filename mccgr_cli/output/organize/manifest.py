@@ -13,7 +13,7 @@ import json
 import os
 import stat
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -88,11 +88,13 @@ class Manifest:
         return list(dict.fromkeys(run for run, _ in self.entries))
 
     def encode(self) -> bytes:
-        lines: list[object] = [self.heading, *self.folders.values()]
+        """The lines of the file. A manifest of somebody else does not become our own when we add to it."""
+        heading = self.heading if self.is_own else replace(self.heading, device=0, inode=0)
+        lines: list[object] = [heading, *self.folders.values()]
         for run in self.runs():
             lines += [run, *(entry for its, entry in self.entries if its == run)]
         kinds = {kind: name for name, kind in KINDS.items()}
-        return b"".join(json.dumps({kinds[type(line)]: asdict(line)}).encode() + b"\n" for line in lines)  # type: ignore[call-overload]
+        return b"".join(json.dumps({kinds[type(line)]: vars(line)}).encode() + b"\n" for line in lines)
 
 
 def heading_for(folder: int, made: bool) -> Heading:
