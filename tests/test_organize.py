@@ -342,6 +342,13 @@ def test_new_images_join_the_folders_of_their_clusters(organize, undo, table, tm
     assert not (tmp_path / "out").exists()
 
 
+def test_links_whose_images_are_gone_are_not_made_twice(organize, refused, images, table, tmp_path):
+    organize(table)
+    images.rename(tmp_path / "moved")
+    message = refused("organize", table, "--images", tmp_path / "moved", "-o", tmp_path / "out")
+    assert f"its links lead to {images}, which is not there any more" in message
+
+
 def test_a_copy_of_an_image_that_changed_before_it_was_copied_is_known_again(organize, undo, images, table, tmp_path):
     organize(table, "--by", "copy")
     (tmp_path / "out" / "cluster-01" / "4.jpg").unlink()

@@ -145,17 +145,16 @@ def locked(folder: int, out: str) -> Iterator[None]:
 def require_possible(plan: Plan, folder: int) -> None:
     """Refuse before anything is done what the file system cannot do."""
     by, here = plan.run.by, os.fstat(folder).st_dev
-    elsewhere = [size for device, size in plan.sizes.items() if device != here]
-    if by == "hardlink" and elsewhere:
-        raise OutputError(plan.out, "is on another file system than the images", "give --by link or --by copy")
-    if by in ("copy", "move"):
-        require_space(plan.out, sum(elsewhere if by == "move" else plan.sizes.values()))
-    if by == "move":
+    if by == "copy":
+        require_space(plan.out, sum(size for size, _ in plan.devices.values()))
+    elif by == "move":
+        require_space(plan.out, sum(size for device, (size, _) in plan.devices.items() if device != here))
         for parent in {os.path.dirname(plan.path_of(entry)) for entry in plan.pending}:
             if not os.access(parent, os.W_OK | os.X_OK):
                 raise OutputError(parent, "no permission to move images out of this folder", "leave out --move")
-    elif by != "copy":
-        try_link(plan, folder)
+    else:
+        for _, example in plan.devices.values():
+            try_link(plan, example, folder)
 
 
 def require_space(out: str, size: int) -> None:
@@ -166,15 +165,15 @@ def require_space(out: str, size: int) -> None:
         raise OutputError(out, what, REMEDIES[errno.ENOSPC])
 
 
-def try_link(plan: Plan, folder: int) -> None:
-    """Refuse a file system without links."""
+def try_link(plan: Plan, image: str, folder: int) -> None:
+    """Refuse a file system that has no links to the one of an image."""
     probe = Spot(temporary_name(), folder)
     with placing_errors(plan.out, plan.run.by):
         try:
             if plan.run.by == "link":
                 os.symlink("nowhere", probe.name, dir_fd=folder)
             else:
-                spots.hard_link(Spot(os.path.realpath(plan.path_of(plan.pending[0]))), probe)
+                spots.hard_link(Spot(os.path.realpath(image)), probe)
         finally:
             with contextlib.suppress(FileNotFoundError):
                 probe.remove()

@@ -34,9 +34,8 @@ class Plan:
     run: Run
     manifest: Manifest
     pending: list[Entry] = field(default_factory=list)
-    sizes: dict[int, int] = field(default_factory=dict)  # bytes of pending images, by the device that they are on
+    devices: dict[int, tuple[int, str]] = field(default_factory=dict)  # with pending images: bytes, and one of them
     placed: int = 0  # images that are in place already
-    folders: set[str] = field(default_factory=set)  # of all images of this run
     missing: list[str] = field(default_factory=list)  # samples whose images are not there
     left: list[tuple[str, str]] = field(default_factory=list)  # samples that cannot be moved, and why
     changes_manifest: bool = False
@@ -77,13 +76,12 @@ def make_plan(given: Assignments, images: str, by: str, manifest: Manifest, out:
         raise OutputError(out, "is the folder of the images", "choose another folder with -o")
     run = Run(real_images, os.path.relpath(real_images, real_out), by)
     plan = Plan(out, run, manifest)
-    known = known_entries(manifest, real_out)
+    known = known_entries(plan, real_out)
     found = find_images(given, images, plan, known)
     if by == "move":
         found = [image for image in found if can_be_moved(image, plan)]
     assign_folders(found, given, plan, folder)
     entries, fresh = assign_names(found, plan, known, real_out)
-    plan.folders = {entry.folder for entry in entries}
     sort_by_state(entries, fresh, plan, folder)
     return plan
 
@@ -91,10 +89,13 @@ def make_plan(given: Assignments, images: str, by: str, manifest: Manifest, out:
 # Images
 
 
-def known_entries(manifest: Manifest, real_out: str) -> dict[str, tuple[Run, Entry]]:
+def known_entries(plan: Plan, real_out: str) -> dict[str, tuple[Run, Entry]]:
     """What earlier runs have planned, by the paths of the images."""
-    roots = {run: root_of(run, real_out) for run in manifest.runs()}
-    return {os.path.join(roots[run], entry.source): (run, entry) for run, entry in manifest.entries}
+    roots = {run: root_of(run, real_out) for run in plan.manifest.runs()}
+    for run, root in roots.items():
+        if run.by == "link" and not os.path.isdir(root):
+            raise other_clusters(plan, f"its links lead to {root}, which is not there any more")
+    return {os.path.join(roots[run], entry.source): (run, entry) for run, entry in plan.manifest.entries}
 
 
 def root_of(run: Run, real_out: str) -> str:
@@ -270,7 +271,8 @@ def add_entry(entry: Entry, is_fresh: bool, plan: Plan, folder: int | None, adde
         return
     current = replace(entry, size=status.st_size, mtime=status.st_mtime_ns)
     plan.pending.append(current)
-    plan.sizes[status.st_dev] = plan.sizes.get(status.st_dev, 0) + status.st_size
+    size, example = plan.devices.get(status.st_dev, (0, source.name))
+    plan.devices[status.st_dev] = size + status.st_size, example
     if current != entry or is_fresh:
         added[place(current)] = current
 

@@ -138,7 +138,7 @@ def choose_roots(manifest: Manifest, out: str, images: str | None) -> dict[Run, 
     found = {run: root_of(run, real_out) for run in manifest.runs()}
     if real is not None and len(set(found.values())) == 1:
         return dict.fromkeys(found, Root(real, True))  # they were moved, perhaps
-    if real is not None and real not in found.values():
+    if real is not None and found and real not in found.values():
         what = f"{images}: the images came from {', '.join(sorted(set(found.values())))}"
         raise ParameterError("--images", what, "name one of these folders")
     moved = [root for run, root in found.items() if run.by == "move"]
