@@ -1,6 +1,7 @@
-"""Make all tables of docs/PERFORMANCE.md, or only the named ones.
+"""Make all tables of docs/PERFORMANCE.md and the one of docs/ORGANIZE.md, or only the named ones.
 
-    python -m benchmarks [iteration objective precision neighbours growth small solvers] [--data DATA] [--figures DIR]
+    python -m benchmarks [iteration objective precision neighbours growth small solvers organize] [--data DATA]
+                         [--figures DIR]
     python -m benchmarks suite DATA ...      the tables of docs/QUALITY.md; see python -m benchmarks suite --help
 
 DATA has matrices/COIL20.mat, matrices/TDT2.mat, and caltech101/ with images. Without --data, the parts that need these
@@ -13,7 +14,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from benchmarks import growth, iteration, neighbours, objective, precision, small, solvers, suite
+from benchmarks import growth, iteration, neighbours, objective, organize, precision, small, solvers, suite
 from benchmarks.timing import machine
 
 
@@ -37,6 +38,7 @@ def main() -> None:
         "growth": lambda: growth.main(figures),
         "small": lambda: small.main([]),
         "solvers": lambda: solvers.main(matrices),
+        "organize": lambda: organize.main([]),
     }
     unknown = set(given.parts) - set(parts)
     if unknown:

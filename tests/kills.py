@@ -2,8 +2,9 @@
 
     python -m tests.kills --kills 200 --seed 0
 
-After each SIGKILL every file with the name of an output must be whole, and the run, given again until it ends, must
-leave what an undisturbed one does, to the last bit. Prints how many kills hit which kind of run, and where.
+After each SIGKILL every file with the name of an output must be whole, no image may be lost, and the run, given again
+until it ends, must leave what an undisturbed one does, to the last bit. Prints how many kills hit which kind of run,
+and where.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import json
+import shutil
 import signal
 import subprocess
 import sys
@@ -25,10 +27,13 @@ import h5py
 import numpy as np
 
 from mccgr_cli.files.readers import load
+from mccgr_cli.output.organize.manifest import NAME as MANIFEST
 
 ROOT = Path(__file__).parent.parent
 MCCGR = [sys.executable, "-m", "mccgr_cli"]
 MOST_KILLS = 8  # of one run, which is then left alone
+BEFORE, MOVED = "images before", "images moved"
+IMAGES = 192
 TIMES = {"history/seconds", "seconds"}  # datasets that differ from run to run
 
 
@@ -41,6 +46,8 @@ class Scenario:
     kinds: dict[str, str]  # of files by name
     again: Callable[[Path], list[str]]
     writing: bool = False  # kill it while it writes
+    template: str = ""  # a folder of which the run needs a copy; then all that is left there is compared
+    is_done: Callable[[Path], bool] = lambda _: False  # whether it was killed so late that it need not go on
 
 
 def scenarios(data: Path) -> list[Scenario]:
@@ -60,6 +67,25 @@ def scenarios(data: Path) -> list[Scenario]:
         Scenario("experiment", [*compare, "-o", "R.h5"], {"R.h5": "results"}, lambda _: [*compare, "-o", "R.h5"]),
         Scenario("writing a result", writes, factors, lambda _: writes, writing=True),
         Scenario("writing a checkpoint", keeps, factors, lambda folder: resumed(folder, keeps), writing=True),
+        *organizing(),
+    ]
+
+
+def organizing() -> list[Scenario]:
+    """Images that are put into the folders of their clusters, and back."""
+    organize, out = ["organize", "C.csv", "--images", "images", "-o", "OUT", "-q"], {"OUT": "folder"}
+    copy, move = [*organize, "--by", "copy"], [*organize, "--move"]
+    undo = ["organize", "--undo", "OUT", "--images", "images", "-q"]  # the manifest of a copied folder is not trusted
+
+    def is_undone(folder: Path) -> bool:
+        return not (folder / "OUT" / MANIFEST).exists()
+
+    return [
+        Scenario("organize by copy", copy, out, lambda _: copy, True, BEFORE),
+        Scenario("organize by move", move, out, lambda _: move, True, BEFORE),
+        Scenario(
+            "undo", undo, out, lambda _: undo, True, MOVED, lambda folder: not (folder / "OUT" / MANIFEST).exists()
+        ),
     ]
 
 
@@ -77,6 +103,19 @@ def make_data(folder: Path) -> None:
         file["X"] = rng.random((150_000, 24), dtype=np.float32)
 
 
+def make_images(folder: Path) -> None:
+    """Images with a table of their clusters, and the same after they were moved."""
+    before, moved = folder / BEFORE, folder / MOVED
+    shutil.copytree(ROOT / "sample_data" / "textures", before / "images")
+    names = sorted(str(path.relative_to(before / "images")) for path in before.rglob("*.png"))
+    rows = [f"{name},{number % 7}" for number, name in enumerate(names)]
+    (before / "C.csv").write_text("\n".join(["sample,cluster", *rows]))
+    shutil.copytree(before, moved)
+    subprocess.run(
+        [*MCCGR, "organize", "C.csv", "--images", "images", "-o", "OUT", "--move", "-q"], cwd=moved, check=True
+    )
+
+
 def run(command: list[str], folder: Path) -> subprocess.Popen[str]:
     return subprocess.Popen(
         [*MCCGR, *command], cwd=folder, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True
@@ -90,7 +129,7 @@ def killed(
     if scenario.writing:
         skipped = int(rng.integers(1, 6)) if "--checkpoint" in scenario.command else 1
         for _ in range(skipped):
-            while process.poll() is None and not list(folder.glob(".*.mccgr.tmp")):
+            while process.poll() is None and not is_writing(process, folder):
                 time.sleep(0.0005)
             if skipped > 1:
                 time.sleep(0.05)
@@ -105,11 +144,36 @@ def killed(
     return process.returncode != 0
 
 
+def is_writing(process: subprocess.Popen[str], folder: Path) -> bool:
+    """Whether it writes a file, or has locked the folder into which it puts images."""
+    if list(folder.glob(".*.mccgr.tmp")):
+        return True
+    with contextlib.suppress(OSError):
+        return any(f"process {process.pid} " in lock.read_text() for lock in folder.glob("OUT/.*.mccgr.lock"))
+    return False
+
+
 def check_outputs(folder: Path, scenario: Scenario) -> None:
-    """Every file with the name of an output is whole."""
+    """Every file with the name of an output is whole, and no image is lost."""
+    if scenario.template:
+        assert len(images_in(folder)) == IMAGES, f"{scenario.name}: an image is lost"
+        return
     for name, kind in scenario.kinds.items():
         if (folder / name).exists():
             load(str(folder / name), kinds=(kind,))
+
+
+def images_in(folder: Path) -> set[bytes]:
+    """The contents of all images, wherever they are."""
+    return {path.read_bytes() for path in folder.rglob("*.png")}
+
+
+def result(scenario: Scenario, folder: Path) -> dict[str, object]:
+    """What a run leaves: all files, or the contents of its output."""
+    if not scenario.template:
+        return contents(folder / output_of(scenario))
+    files = {str(path.relative_to(folder)): path for path in folder.rglob("*")}
+    return {name: path.read_bytes() if path.is_file() else b"" for name, path in files.items() if path.name != MANIFEST}
 
 
 def contents(path: Path) -> dict[str, object]:
@@ -134,7 +198,7 @@ def undisturbed(scenario: Scenario, folder: Path) -> tuple[dict[str, object], fl
     process = run(scenario.command, folder)
     _, message = process.communicate()
     assert process.returncode == 0, message
-    return contents(folder / output_of(scenario)), time.monotonic() - began
+    return result(scenario, folder), time.monotonic() - began
 
 
 def output_of(scenario: Scenario) -> str:
@@ -149,21 +213,29 @@ def campaign(kills: int, seed: int, names: Container[str] | None = None) -> Coun
         data = Path(place) / "data"
         data.mkdir()
         make_data(data)
+        if names is None or any(scenario.name in names for scenario in organizing()):
+            make_images(data)
         chosen = [scenario for scenario in scenarios(data) if names is None or scenario.name in names]
         for number, scenario in enumerate(chosen):
-            clean = Path(place) / f"clean{number}"
-            clean.mkdir()
+            clean = folder_for(scenario, place)
             expected, length = undisturbed(scenario, clean)
             share = kills // len(chosen) + (number < kills % len(chosen))
             done = 0
             while done < share:
-                folder = Path(tempfile.mkdtemp(dir=place))
+                folder = folder_for(scenario, place)
                 done += until_it_ends(scenario, folder, rng, length, share - done, counts)
-                assert contents(folder / output_of(scenario)) == expected, f"{scenario.name}: another result"
+                assert result(scenario, folder) == expected, f"{scenario.name}: another result"
                 left = {path.name for path in folder.iterdir()} - {output_of(scenario)}
-                assert not left, f"{scenario.name}: left {left}"
+                assert not left or scenario.template, f"{scenario.name}: left {left}"
                 counts[f"{scenario.name}: ended with the same result"] += 1
     return counts
+
+
+def folder_for(scenario: Scenario, place: str) -> Path:
+    folder = Path(tempfile.mkdtemp(dir=place))
+    if scenario.template:
+        shutil.copytree(Path(place) / "data" / scenario.template, folder, dirs_exist_ok=True)
+    return folder
 
 
 def until_it_ends(
@@ -176,9 +248,13 @@ def until_it_ends(
         if not killed(process, folder, scenario, rng, length):
             return kills
         counts[f"{scenario.name}: killed"] += 1
-        counts[f"{scenario.name}: killed while it wrote"] += bool(list(folder.glob(".*.mccgr.tmp")))
+        counts[f"{scenario.name}: killed while it wrote"] += is_writing(process, folder)
         check_outputs(folder, scenario)
-        if (folder / output_of(scenario)).exists() and "--overwrite" not in scenario.command:
+        if scenario.is_done(folder):
+            shutil.rmtree(folder / "OUT", ignore_errors=True)  # empty but for the lock
+            return kills + 1
+        is_out = (folder / output_of(scenario)).exists() and not scenario.template
+        if is_out and "--overwrite" not in scenario.command:
             finish(folder, scenario)
             return kills + 1
         command = scenario.again(folder)

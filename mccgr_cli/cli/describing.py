@@ -23,7 +23,16 @@ from mccgr_cli.images.extract import (
     try_network,
     unusable_image,
 )
-from mccgr_cli.images.find import Collection, ImageFile, count_of, images_in_folder, images_on_list, name_as_text
+from mccgr_cli.images.find import (
+    Collection,
+    ImageFile,
+    count_of,
+    describe_ignored,
+    images_in_folder,
+    images_on_list,
+    name_as_text,
+    unreadable_files,
+)
 from mccgr_cli.images.network.describe import Network
 from mccgr_cli.images.settings import Description, Learning
 from mccgr_cli.workflow.description import (
@@ -56,8 +65,12 @@ def find_images(job: Job, chosen: ImageInput) -> Collection:
         raise unusable_image(collection.skipped[0])
     for category in collection.empty:
         job.reporter.note(f"{category}: no images in this folder")
+    for files, remedy in unreadable_files(collection.unreadable):
+        if chosen.strict:
+            raise DataError(collection.unreadable[0], "cannot be read here", f"{remedy}, or leave out --strict")
+        job.reporter.note(f"skipped {files}: to read them, {remedy}")
     if collection.ignored:
-        job.reporter.note(f"ignored {count_of(len(collection.ignored), 'file')} without the suffix of an image")
+        job.reporter.note(describe_ignored(collection.ignored))
     for name in collection.ignored:
         job.reporter.detail(f"ignored {name}")
     categories = len({image.label for image in collection.images} - {None})

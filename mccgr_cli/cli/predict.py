@@ -13,7 +13,7 @@ from mccgr_cli.cli import options, types
 from mccgr_cli.cli.extract import ImageInput
 from mccgr_cli.cli.help import GroupedOption
 from mccgr_cli.cli.options import MatrixInput, Output, Resources
-from mccgr_cli.errors import DataError, ParameterError
+from mccgr_cli.errors import ParameterError
 from mccgr_cli.fields import IMAGES, settings_of
 from mccgr_cli.images.settings import ModelSettings
 
@@ -93,6 +93,7 @@ def command(
       mccgr predict out new_images/ --format h5 -o - | mccgr evaluate -
     """
     from mccgr_cli.cli.job import Job
+    from mccgr_cli.files.readers import clusters_file
     from mccgr_cli.workflow import prediction, stages
     from mccgr_cli.workflow.placement import place
 
@@ -132,22 +133,6 @@ def are_images(source: str) -> bool:
 
     with input_errors(source):
         return Path(source).is_dir() or source.lower().endswith(SUFFIXES)
-
-
-def clusters_file(model: str) -> str:
-    """The clusters file that CLUSTERS names."""
-    from mccgr_cli.files.readers import input_errors, require_name
-
-    require_name(model)
-    with input_errors(model):
-        if not Path(model).is_dir():
-            return model
-        inside = Path(model) / "clusters.h5"
-        if not inside.exists():
-            raise DataError(
-                model, "no clusters.h5 in this folder", "name a folder from 'mccgr run', or a clusters file"
-            )
-    return str(inside)
 
 
 def describe(contents: Contents) -> str:

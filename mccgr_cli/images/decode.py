@@ -19,13 +19,16 @@ import numpy as np
 from PIL import ExifTags, Image, ImageOps, UnidentifiedImageError
 
 from mccgr_cli.blocks.protocol import Array
+from mccgr_cli.images import plugins
 from mccgr_cli.images.find import reading_fault
 
-# Pillow's names of the formats that are read. Its other formats start other programs (EPS) or are not for images.
+# Pillow's names of the formats that are read, beside those of ``plugins``. Its other formats start other programs
+# (EPS) or are not for images.
 FORMATS = ("JPEG", "PNG", "TIFF", "BMP", "GIF", "WEBP", "PPM", "JPEG2000")
 TURNED = range(2, 9)  # values of the EXIF orientation for which the stored image is not upright
 FROM_DEEP, FROM_CMYK = "scaled from more than 8 bits", "converted from CMYK"
 ON_WHITE = "laid on white where transparent"
+HEAD = 12  # bytes that tell HEIC and AVIF from other formats
 DECODER_CRASHED = "its decoder crashed"
 
 
@@ -86,7 +89,7 @@ def decode_colours(path: str, least: int, max_pixels: int) -> Colours:
 
 
 def frame_remarks(image: Image.Image) -> list[str]:
-    is_animated = image.format in ("GIF", "PNG", "TIFF", "WEBP") and getattr(image, "is_animated", False)
+    is_animated = image.format in ("AVIF", "GIF", "PNG", "TIFF", "WEBP") and getattr(image, "is_animated", False)
     return ["shown by its first frame"] if is_animated else []
 
 
@@ -98,15 +101,20 @@ def open_image(path: str, max_pixels: int) -> Iterator[Image.Image]:
         file = open(path, "rb")  # noqa: PTH123, SIM115
     except (OSError, ValueError) as fault:
         raise UnusableImage(reading_fault(fault)) from None
+    head = b""
     try:
-        with file, without_pillow_limits(), Image.open(file, formats=FORMATS) as image:
-            width, height = image.size
-            if width * height > max_pixels:
-                raise UnusableImage(f"{width} x {height} pixels are more than --max-pixels {max_pixels}")
-            yield image
+        with file:
+            head = file.peek(HEAD)[:HEAD]
+            with without_pillow_limits(), Image.open(file, formats=(*FORMATS, *plugins.formats_of(head))) as image:
+                width, height = image.size
+                if width * height > max_pixels:
+                    raise UnusableImage(f"{width} x {height} pixels are more than --max-pixels {max_pixels}")
+                yield image
     except UnusableImage:
         raise
     except UnidentifiedImageError:
+        if unreadable := plugins.name_of(head):
+            raise UnusableImage(f"{unreadable[0]}: it needs {unreadable[1]}") from None
         raise UnusableImage("not an image, or damaged at its beginning" if size else "empty file") from None
     except Exception as fault:  # decoders raise errors of all types
         raise undecodable(fault) from None

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import codecs
 import os
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from mccgr_cli.errors import DataError
+from mccgr_cli.images import plugins
 
 SUFFIXES = (
     *(".jpg", ".jpeg", ".jpe", ".jfif", ".png", ".apng", ".tif", ".tiff", ".bmp", ".gif", ".webp"),
     *(".ppm", ".pgm", ".pbm", ".pnm", ".jp2", ".j2k", ".jpx"),
+    *plugins.FORMAT_OF,  # if they can be read here
 )
+NAMED = 3  # files that are ignored
 DEEPEST = 100  # levels of folders
 
 
@@ -38,6 +42,7 @@ class Collection:
     skipped: list[Skipped] = field(default_factory=list)
     empty: list[str] = field(default_factory=list)  # folders of the first level without images
     ignored: list[str] = field(default_factory=list)  # files whose names are not those of images
+    unreadable: list[str] = field(default_factory=list)  # images of formats that cannot be read here
 
 
 def images_in_folder(folder: str, labelled: bool = True) -> Collection:
@@ -58,9 +63,13 @@ def images_in_folder(folder: str, labelled: bool = True) -> Collection:
     if not found.images and found.skipped:
         first = found.skipped[0]
         raise DataError(folder, f"no image can be reached; {first.name}: {first.reason}")
+    if not found.images and found.unreadable:
+        files, remedy = next(iter(unreadable_files(found.unreadable)))
+        raise DataError(folder, f"no image that can be read, but {files}", remedy)
     if not found.images:
         others = f"{count_of(len(found.ignored), 'file')}, none an image by its name"
-        raise DataError(folder, others if found.ignored else "no image in it", f"mccgr reads {' '.join(SUFFIXES)}")
+        readable = " ".join(suffix for suffix in SUFFIXES if plugins.needed_for(suffix) is None)
+        raise DataError(folder, others if found.ignored else "no image in it", f"mccgr reads {readable}")
     check_labels(found.images, folder)
     used = {image.label for image in found.images}
     if None not in used:
@@ -93,10 +102,40 @@ def walk(root: Path, below: Path, found: Collection, visited: dict[tuple[int, in
         path = below / name
         if name in folders:
             yield from walk(root, path, found, visited)
+        elif plugins.needed_for(path.suffix.lower()) is not None:
+            found.unreadable.append(name_as_text(path.as_posix()))
         elif path.suffix.lower() in SUFFIXES:
             yield path
         else:
             found.ignored.append(name_as_text(path.as_posix()))
+
+
+def describe_ignored(names: Sequence[str]) -> str:
+    """One line about files that are not images.
+
+    >>> describe_ignored(["notes.txt", "x/a.mov", "b.MOV", "c.mov"])
+    'ignored 4 files that are not images by their suffix (3 .mov, 1 .txt): notes.txt, x/a.mov, b.MOV, ...'
+    """
+    shown = ", ".join([*names[:NAMED], *(["..."] if len(names) > NAMED else [])])
+    return f"ignored {count_of(len(names), 'file')} that are not images by their suffix ({by_suffix(names)}): {shown}"
+
+
+def unreadable_files(names: Sequence[str]) -> list[tuple[str, str]]:
+    """Images that cannot be read here, by suffix, with what to install for them."""
+    by_remedy: dict[str, list[str]] = {}
+    for name in names:
+        by_remedy.setdefault(str(plugins.needed_for(suffix_of(name))), []).append(name)
+    return [(f"{by_suffix(some)} file{'' if len(some) == 1 else 's'}", remedy) for remedy, some in by_remedy.items()]
+
+
+def by_suffix(names: Sequence[str]) -> str:
+    """How many files have which suffix, the most frequent first."""
+    counts = Counter(suffix_of(name) or "without a suffix" for name in names)
+    return ", ".join(f"{count} {suffix}" for suffix, count in sorted(counts.items(), key=lambda one: (-one[1], one[0])))
+
+
+def suffix_of(name: str) -> str:
+    return Path(name).suffix.lower()
 
 
 def images_on_list(content: bytes, labelled: bool = True) -> Collection:

@@ -66,16 +66,33 @@ def load(
     """
     with opened(source) as file:
         contents = read_contents(file, label_key)
-    held = f"holds {KINDS[contents.kind][0]}"
-    if contents.kind not in kinds:
-        wanted, origins = zip(*(KINDS[kind] for kind in kinds), strict=True)
-        what = f"{held} where {' or '.join(wanted)} should be"
-        raise DataError(file.name, what, f"such a file comes from {' or '.join(origins)}")
+    require_kind(contents, kinds, file.name)
     if contents.kind == "matrix":
         contents = replace(contents, datasets=finish_matrix(contents.datasets, transpose, file.name))
     elif transpose:
-        raise DataError(file.name, f"{held}, not a matrix", "leave out --transpose")
+        raise DataError(file.name, f"holds {KINDS[contents.kind][0]}, not a matrix", "leave out --transpose")
     return Loaded(contents, file.name, file.sha256)
+
+
+def require_kind(contents: Contents, kinds: Sequence[str], where: str) -> None:
+    """Refuse a file of another kind."""
+    if contents.kind not in kinds:
+        wanted, origins = zip(*(KINDS[kind] for kind in kinds), strict=True)
+        what = f"holds {KINDS[contents.kind][0]} where {' or '.join(wanted)} should be"
+        raise DataError(where, what, f"such a file comes from {' or '.join(origins)}")
+
+
+def clusters_file(model: str) -> str:
+    """The clusters file that the user means: this file, or the one in a folder from ``mccgr run``."""
+    require_name(model)
+    with input_errors(model):
+        if not Path(model).is_dir():
+            return model
+        inside = Path(model) / "clusters.h5"
+        if not inside.exists():
+            remedy = "name a folder from 'mccgr run', or a clusters file"
+            raise DataError(model, "no clusters.h5 in this folder", remedy)
+    return str(inside)
 
 
 def load_labels(source: str) -> list[str]:

@@ -12,7 +12,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any, BinaryIO, TextIO
 
 import numpy as np
 from scipy import sparse
@@ -99,12 +99,13 @@ def filled(labels: list[str], unit: str, first: int, where: str) -> list[str]:
 
 
 @contextmanager
-def opened_text(path: Path, where: str) -> Iterator[TextIO]:
-    """Open text, gzipped or not. Damaged bytes become one DataError."""
+def opened_text(source: Path | BinaryIO, where: str) -> Iterator[TextIO]:
+    """Open text, gzipped or not, or what came down a pipe. Damaged bytes become one DataError."""
     try:
         with ExitStack() as stack:
-            content: Any = stack.enter_context(path.open("rb"))
-            if path.suffix.lower() == ".gz":
+            content: Any = stack.enter_context(source.open("rb")) if isinstance(source, Path) else source
+            content.seek(0)
+            if isinstance(source, Path) and source.suffix.lower() == ".gz":
                 unpacked = stack.enter_context(gzip.GzipFile(fileobj=content))
                 content = stack.enter_context(io.BufferedReader(Bounded(unpacked, where), PIECE))
             yield stack.enter_context(io.TextIOWrapper(content, encoding="utf-8-sig", newline=""))
