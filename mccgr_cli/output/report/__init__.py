@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 from base64 import b64encode
+from collections.abc import Sequence
 from functools import cache
 from importlib.resources import files
 from pathlib import PurePath
@@ -32,6 +33,9 @@ __all__ = ["Findings", "find", "render"]
 MOST_AT_ONCE = 2000  # samples; if there are more, a browser lays out only those in view
 MOST_COMMANDS = 100  # that led to the file
 LONGEST = 20_000  # letters of one text
+# Files of ``page/``, in the order in which they are put together: each uses only what is before it.
+STYLES = ("base.css", "tables.css", "map.css", "clusters.css", "charts.css", "viewer.css", "media.css")
+SCRIPTS = ("basics.js", "samples.js", "sheets.js", "viewer.js", "map.js", "theme.js", "navigation.js")
 
 
 def render(findings: Findings, images: Images | None = None, title: str | None = None) -> bytes:
@@ -61,7 +65,7 @@ def render(findings: Findings, images: Images | None = None, title: str | None =
     if not title:
         name = first_input(contents.provenance) or findings.given.name
         title = f"Clusters of {PurePath(name).stem or name}" if name != "-" else "Clusters"
-    style, theme, script = (own_file(name) for name in ("page.css", "theme.js", "page.js"))
+    style, theme, script = together(STYLES), own_file("remembered_theme.js"), in_one_function(together(SCRIPTS))
     policy = (
         f"default-src 'none'; img-src data:; style-src {hash_of(style)}; "
         f"script-src {hash_of(theme)} {hash_of(script)}; base-uri 'none'; form-action 'none'"
@@ -116,9 +120,19 @@ def base64(data: bytes) -> Markup:
     return Markup(b64encode(data).decode())
 
 
+def together(names: Sequence[str]) -> Markup:
+    return Markup("\n").join(map(own_file, names))
+
+
+def in_one_function(script: Markup) -> Markup:
+    """A script whose names nothing outside sees. The last statement says that the page is ready."""
+    ready = 'document.documentElement.dataset.ready = "true";'
+    return Markup('(() => {{\n"use strict";\n{}\n{}\n}})();\n').format(script, Markup(ready))
+
+
 def own_file(name: str) -> Markup:
     """A style or script that belongs to the page."""
-    text = files(__package__).joinpath(name).read_text(encoding="utf-8")
+    text = files(__package__).joinpath("page", name).read_text(encoding="utf-8")
     if "</" in text or "<!--" in text:
         raise ValueError(f"{name} holds what would end its element")
     return Markup(text)
