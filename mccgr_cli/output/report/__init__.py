@@ -23,28 +23,40 @@ from mccgr_cli.output.curves import COLOURS, MARKERS
 from mccgr_cli.output.provenance import commands, first_input, pairs
 from mccgr_cli.output.report import sections
 from mccgr_cli.output.report.charts import FRAME
-from mccgr_cli.output.report.cluster_sheets import Images, Profiles, cluster_sheets, hidden_images, sample_data
+from mccgr_cli.output.report.cluster_sheets import Images, Profiles, cluster_sheets
 from mccgr_cli.output.report.clusters import Findings, find
+from mccgr_cli.output.report.duplicates import DuplicateGroup, duplicates_section
+from mccgr_cli.output.report.outliers import outliers_section
 from mccgr_cli.output.report.sample_map import map_section
+from mccgr_cli.output.report.script_data import hidden_images, other_samples, sample_data
 from mccgr_cli.output.text import plural, shorten
 
-__all__ = ["Findings", "find", "render"]
+__all__ = ["DuplicateGroup", "Findings", "find", "render"]
 
 MOST_AT_ONCE = 2000  # samples; if there are more, a browser lays out only those in view
 MOST_COMMANDS = 100  # that led to the file
 LONGEST = 20_000  # letters of one text
-# Files of ``page/``, in the order in which they are put together: each uses only what is before it.
-STYLES = ("base.css", "tables.css", "map.css", "clusters.css", "charts.css", "viewer.css", "media.css")
-SCRIPTS = ("basics.js", "samples.js", "sheets.js", "viewer.js", "map.js", "theme.js", "navigation.js")
+# Files of ``page/``, in the order in which they are put together: those that others build on come first.
+STYLES = ("base", "tables", "map", "clusters", "charts", "viewer", "search", "editing", "media")
+SCRIPTS = (
+    *("basics", "samples", "editing", "csv", "sheets", "headings", "selection", "viewer"),
+    *("map", "map_names", "map_legend", "map_moves", "search", "changes", "theme", "navigation"),
+)
 
 
-def render(findings: Findings, images: Images | None = None, title: str | None = None) -> bytes:
+def render(
+    findings: Findings,
+    images: Images | None = None,
+    title: str | None = None,
+    duplicates: Sequence[DuplicateGroup] | None = None,
+) -> bytes:
     """The whole page. The same input gives the same bytes.
 
     Parameters
     ----------
     images : the images of all samples in ``findings.order``, or None for a page without images
     title : by default named after the first input in the history of the file, or after the file itself
+    duplicates : groups of samples that are alike, or None for a page that does not speak of them
     """
     contents = findings.contents
     profiles = Profiles(findings.coefficients[0], contents["H"], contents["rho"]) if "H" in contents else None
@@ -53,6 +65,8 @@ def render(findings: Findings, images: Images | None = None, title: str | None =
         "Scores": sections.scores_section(findings.scores) if findings.scores is not None else None,
         "Map": sample_map,
         "Clusters": cluster_sheets(findings, images, profiles),
+        "Outliers": outliers_section(findings),
+        "Duplicates": duplicates_section(findings, duplicates) if duplicates is not None else None,
         "Convergence": sections.convergence_section(findings) if "history/objective" in contents else None,
         "Features": sections.features_section(findings, profiles) if profiles is not None else None,
         "Graph": sections.graph_section(findings),
@@ -65,7 +79,8 @@ def render(findings: Findings, images: Images | None = None, title: str | None =
     if not title:
         name = first_input(contents.provenance) or findings.given.name
         title = f"Clusters of {PurePath(name).stem or name}" if name != "-" else "Clusters"
-    style, theme, script = together(STYLES), own_file("remembered_theme.js"), in_one_function(together(SCRIPTS))
+    style, theme = together(STYLES, "css"), own_file("remembered_theme.js")
+    script = in_one_function(together(SCRIPTS, "js"))
     policy = (
         f"default-src 'none'; img-src data:; style-src {hash_of(style)}; "
         f"script-src {hash_of(theme)} {hash_of(script)}; base-uri 'none'; form-action 'none'"
@@ -83,7 +98,8 @@ def render(findings: Findings, images: Images | None = None, title: str | None =
         noun="sample" if images is None else "image",
         with_images=images is not None,
         lazy=len(findings.order) > MOST_AT_ONCE,
-        data=sample_data(findings, points, images is not None),
+        data=sample_data(findings, points, images is not None, duplicates),
+        other_samples=other_samples(findings),
         hidden_images=hidden_images(findings, images) if images is not None else {},
     )
     return text.encode("utf-8", "backslashreplace")
@@ -120,8 +136,8 @@ def base64(data: bytes) -> Markup:
     return Markup(b64encode(data).decode())
 
 
-def together(names: Sequence[str]) -> Markup:
-    return Markup("\n").join(map(own_file, names))
+def together(names: Sequence[str], kind: str) -> Markup:
+    return Markup("\n").join(own_file(f"{name}.{kind}") for name in names)
 
 
 def in_one_function(script: Markup) -> Markup:

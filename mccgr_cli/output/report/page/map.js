@@ -1,17 +1,23 @@
-// The map: every sample is a mark.
+// The map: every sample is a mark. Point at it to see the sample, click it to open its cluster.
 
 const canvas = byId("canvas");
+const REACH = 24; // pixels from a mark within which it is pointed at
+const FAINT = 0.13; // opacity of marks that are not found by a search, or not selected
+const FOUND_SIZE = 1.5; // times the size of other marks
 
 class SampleMap {
   constructor() {
-    this.canvas = canvas;
     this.overlay = byId("overlay");
     this.card = byId("card");
     this.reading = byId("reading");
-    this.by = "cluster";
+    this.by = "cluster"; // or "class": what colours mean
     this.off = new Set(); // groups that are switched off
     this.at = -1; // the sample that is pointed at
-    this.outlines = Object.values(data.markers).map((outline) => {
+    this.found = null; // 1 for each sample that a search has found; null without a search
+    this.zoom = 1;
+    this.left = 0; // of the whole map, in pixels of the window
+    this.top = 0;
+    this.outlines = data.markers.map((outline) => {
       const centred = new Path2D();
       centred.addPath(new Path2D(outline), new DOMMatrix([1, 0, 0, 1, -6, -6]));
       return centred;
@@ -19,109 +25,100 @@ class SampleMap {
     // not Math.max(...): a call takes some 100,000 arguments at most
     this.wide = data.x.reduce((most, x) => Math.max(most, x), 1);
     this.high = data.y.reduce((most, y) => Math.max(most, y), 1);
-    this.legend();
+    this.px = new Float32Array(count); // where marks are, in pixels of the window
+    this.py = new Float32Array(count);
     new ResizeObserver(() => this.resize()).observe(canvas.parentElement);
-    canvas.addEventListener("pointermove", (event) => event.pointerType !== "touch" && this.point(event));
     canvas.addEventListener("pointerleave", () => document.activeElement !== canvas && this.show(-1));
-    canvas.addEventListener("click", (event) => this.click(event));
     canvas.addEventListener("keydown", (event) => this.key(event));
     canvas.addEventListener("blur", () => this.show(-1));
-    for (const button of document.querySelectorAll("[data-colour]")) {
-      button.addEventListener("click", () => this.colour(button.dataset.colour));
-    }
-    for (const button of document.querySelectorAll("[data-every]")) {
-      button.addEventListener("click", () => this.every(button.dataset.every === "all"));
-    }
   }
 
   // Groups for the colours: their names and looks, and the group of a sample.
   groups() {
-    if (this.by === "class") return data.classes.map((name, look) => ({ name, look, mostly: null }));
-    return data.clusters.map(({ number, look, mostly }) => ({
-      name: String(number),
-      look,
-      mostly: mostly === null ? null : data.classes[mostly],
-    }));
+    if (this.by === "class") return data.classes.map((name, look) => ({ name, look }));
+    return clusters.map(({ number, look }, c) => ({ name: String(number), look, cluster: c }));
   }
 
   group(i) {
-    return this.by === "class" ? data.class[i] : clusterOf[i];
+    return this.by === "class" ? data.class[i] : now[i];
   }
 
-  colour(by) {
-    this.by = by;
-    this.off.clear();
-    for (const button of document.querySelectorAll("[data-colour]")) {
-      button.setAttribute("aria-pressed", String(button.dataset.colour === by));
-    }
-    this.legend();
-    this.draw();
-  }
-
-  every(on) {
-    this.off = new Set(on ? [] : this.groups().keys());
-    for (const button of byId("legend").children) button.setAttribute("aria-pressed", String(on));
-    this.draw();
-  }
-
-  legend() {
-    const buttons = this.groups().map(({ name, look, mostly }, g) => {
-      const sign = document.createElementNS(SVG, "svg");
-      sign.setAttribute("class", `marker c${look % 8}`);
-      sign.setAttribute("viewBox", "0 0 12 12");
-      sign.setAttribute("aria-hidden", "true");
-      const path = document.createElementNS(SVG, "path");
-      path.setAttribute("d", data.markers[look % this.outlines.length]);
-      sign.append(path);
-      const label = make("span", { className: "name", textContent: name });
-      const beside = mostly === null ? null : make("small", { textContent: mostly });
-      const button = make("button", { type: "button", "aria-pressed": "true" }, sign, label, beside);
-      button.setAttribute("aria-label", `${this.by} ${name}${mostly === null ? "" : `, mostly ${mostly}`}`);
-      button.addEventListener("click", () => {
-        if (!this.off.delete(g)) this.off.add(g);
-        button.setAttribute("aria-pressed", String(!this.off.has(g)));
-        this.draw();
-      });
-      return button;
-    });
-    byId("legend").replaceChildren(...buttons);
+  isOff(i) {
+    return this.off.has(this.group(i));
   }
 
   resize() {
     const box = canvas.parentElement.getBoundingClientRect();
+    const before = this.width;
+    [this.width, this.height] = [box.width, box.height];
     this.ratio = Math.min(devicePixelRatio || 1, 3);
-    for (const one of [canvas, this.overlay]) {
+    for (const one of [canvas, this.overlay, byId("names")]) {
       one.width = Math.max(1, Math.round(box.width * this.ratio));
       one.height = Math.max(1, Math.round(box.height * this.ratio));
     }
-    const margin = 18;
-    const scale = Math.min((box.width - 2 * margin) / this.wide, (box.height - 2 * margin) / this.high);
-    const left = (box.width - scale * this.wide) / 2;
-    const bottom = (box.height + scale * this.high) / 2;
-    this.px = Float32Array.from(data.x, (x) => left + scale * x);
-    this.py = Float32Array.from(data.y, (y) => bottom - scale * y);
-    // large enough to distinguish marks, small enough not to hide others
-    this.size = Math.min(Math.max(Math.sqrt((box.width * box.height) / count) / 36, 0.34), 0.8);
+    if (before) this.left *= box.width / before;
+    this.place();
     this.draw();
   }
 
+  // Put all marks where they are at this zoom.
+  place() {
+    const { width, height, zoom } = this;
+    this.left = Math.min(0, Math.max(this.left, width * (1 - zoom)));
+    this.top = Math.min(0, Math.max(this.top, height * (1 - zoom)));
+    const margin = 18;
+    const scale = Math.min((width - 2 * margin) / this.wide, (height - 2 * margin) / this.high);
+    const left = (width - scale * this.wide) / 2;
+    const bottom = (height + scale * this.high) / 2;
+    for (let i = 0; i < count; i += 1) {
+      this.px[i] = this.left + zoom * (left + scale * data.x[i]);
+      this.py[i] = this.top + zoom * (bottom - scale * data.y[i]);
+    }
+    // large enough to distinguish marks, small enough not to hide others
+    const size = Math.sqrt((width * height) / count) / 36;
+    this.size = Math.min(Math.max(size, 0.34), 0.8) * Math.min(zoom ** 0.4, 2);
+  }
+
+  isInView(i) {
+    return this.px[i] > -8 && this.px[i] < this.width + 8 && this.py[i] > -8 && this.py[i] < this.height + 8;
+  }
+
+  // Draw with the next frame, for what happens many times in a frame.
+  drawSoon() {
+    this.waiting ??= requestAnimationFrame(() => this.draw());
+  }
+
   draw() {
+    if (this.waiting) cancelAnimationFrame(this.waiting);
+    this.waiting = null;
+    if (!this.width) return; // not laid out yet
     const context = canvas.getContext("2d");
     const style = getComputedStyle(root);
     const colours = [...Array(8).keys()].map((c) => style.getPropertyValue(`--c${c}`).trim());
     const groups = this.groups();
+    const strong = this.found ?? (chosen.includes(1) ? chosen : null);
     context.setTransform(1, 0, 0, 1, 0, 0);
     context.clearRect(0, 0, canvas.width, canvas.height);
-    context.globalAlpha = 0.8;
-    const zoom = this.ratio * this.size;
-    for (let i = 0; i < count; i += 1) {
-      const g = this.group(i);
-      if (this.off.has(g)) continue;
-      context.setTransform(zoom, 0, 0, zoom, this.px[i] * this.ratio, this.py[i] * this.ratio);
-      context.fillStyle = colours[groups[g].look % 8];
-      context.fill(this.outlines[groups[g].look % this.outlines.length]);
+    context.strokeStyle = style.getPropertyValue("--ink").trim();
+    context.lineWidth = 2;
+    this.visible = new Uint8Array(clusters.length); // clusters that are named: they have marks, and found ones in a search
+    for (const pass of strong ? [0, 1] : [1]) {
+      const zoom = this.ratio * this.size * (this.found && pass ? FOUND_SIZE : 1);
+      context.globalAlpha = pass ? 0.8 : FAINT;
+      for (let i = 0; i < count; i += 1) {
+        const g = this.group(i);
+        if ((strong && strong[i] !== pass) || this.off.has(g)) continue;
+        if (pass || !this.found) this.visible[now[i]] = 1;
+        if (!this.isInView(i)) continue;
+        const outline = this.outlines[groups[g].look % this.outlines.length];
+        context.setTransform(zoom, 0, 0, zoom, this.px[i] * this.ratio, this.py[i] * this.ratio);
+        context.fillStyle = colours[groups[g].look % 8];
+        context.fill(outline);
+        if (chosen[i]) context.stroke(outline);
+      }
     }
-    this.show(this.at >= 0 && this.off.has(this.group(this.at)) ? -1 : this.at);
+    drawNames(this);
+    this.show(this.at >= 0 && (this.isOff(this.at) || !this.isInView(this.at)) ? -1 : this.at);
   }
 
   nearest(x, y, reach) {
@@ -129,14 +126,14 @@ class SampleMap {
     let least = reach * reach;
     for (let i = 0; i < count; i += 1) {
       const far = (this.px[i] - x) ** 2 + (this.py[i] - y) ** 2;
-      if (far < least && !this.off.has(this.group(i))) [best, least] = [i, far];
+      if (far < least && !this.isOff(i)) [best, least] = [i, far];
     }
     return best;
   }
 
   under(event) {
     const box = canvas.getBoundingClientRect();
-    return this.nearest(event.clientX - box.left, event.clientY - box.top, 24);
+    return this.nearest(event.clientX - box.left, event.clientY - box.top, REACH);
   }
 
   point(event) {
@@ -155,16 +152,24 @@ class SampleMap {
   }
 
   key(event) {
+    if (event.ctrlKey || event.metaKey || event.altKey) return;
     const toward = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1] }[event.key];
-    if (toward) {
-      event.preventDefault();
-      this.show(this.at < 0 ? this.nearest(canvas.clientWidth / 2, canvas.clientHeight / 2, Infinity) : this.beside(...toward));
-    } else if (event.key === "Enter" || event.key === " ") {
-      event.preventDefault();
-      if (this.at >= 0) openCluster(this.at);
-    } else if (event.key === "Escape") {
-      this.show(-1);
-    }
+    const act = {
+      Enter: () => this.at >= 0 && openCluster(this.at),
+      " ": () => this.at >= 0 && select([this.at], "toggle"),
+      a: () => selectInView(this),
+      A: () => selectInView(this),
+      "+": () => zoomBy(this, ZOOM_STEP),
+      "=": () => zoomBy(this, ZOOM_STEP),
+      "-": () => zoomBy(this, 1 / ZOOM_STEP),
+      0: () => zoomBy(this, 0),
+      Escape: () => (this.at >= 0 ? this.show(-1) : setLasso(this, false)),
+    }[event.key];
+    if (!toward && !act) return;
+    event.preventDefault();
+    if (act) act();
+    else if (event.shiftKey) moveBy(this, (-toward[0] * this.width) / 5, (-toward[1] * this.height) / 5);
+    else this.goTo(this.at < 0 ? this.nearest(this.width / 2, this.height / 2, Infinity) : this.beside(...toward));
   }
 
   // The nearest sample in a direction; samples to the side count as farther away.
@@ -176,33 +181,46 @@ class SampleMap {
       const y = this.py[i] - this.py[this.at];
       const along = x * dx + y * dy;
       const across = Math.abs(x * dy) + Math.abs(y * dx);
-      if (along <= 0.01 || across > 2 * along || this.off.has(this.group(i))) continue;
+      if (along <= 0.01 || across > 2 * along || this.isOff(i)) continue;
       const far = along + 2 * across;
       if (far < least) [best, least] = [i, far];
     }
     return best;
   }
 
-  show(i) {
+  // Show a sample; if its mark is outside, move the map.
+  goTo(i) {
     this.at = i;
+    if (i < 0 || this.isInView(i)) this.show(i);
+    else moveBy(this, this.width / 2 - this.px[i], this.height / 2 - this.py[i]);
+  }
+
+  clearOverlay() {
     const context = this.overlay.getContext("2d");
     context.setTransform(1, 0, 0, 1, 0, 0);
     context.clearRect(0, 0, this.overlay.width, this.overlay.height);
+    context.strokeStyle = getComputedStyle(root).getPropertyValue("--ink").trim();
+    context.lineWidth = 1.6 * this.ratio;
+    return context;
+  }
+
+  show(i) {
+    this.at = i;
+    const context = this.clearOverlay();
     if (i < 0) {
       this.card.hidden = true;
       this.reading.textContent = "";
       return;
     }
-    context.strokeStyle = getComputedStyle(root).getPropertyValue("--ink").trim();
-    context.lineWidth = 1.6 * this.ratio;
     context.beginPath();
     context.arc(this.px[i] * this.ratio, this.py[i] * this.ratio, (6 * this.size + 4) * this.ratio, 0, 2 * Math.PI);
     context.stroke();
-    const cluster = data.clusters[clusterOf[i]];
     const address = source(i);
-    const lines = [`cluster ${cluster.number}`];
+    const lines = [clusterTitle(now[i])];
     if (data.class) lines.push(`class ${className(i)}`);
     if (data.certainty) lines.push(`certainty ${certainty(i)}`);
+    if (data.outlier) lines.push(`outlier score ${outlier(i)}`);
+    if (chosen[i]) lines.push("selected");
     this.card.replaceChildren(
       ...[
         address ? make("img", { src: address, alt: "" }) : null,
@@ -211,12 +229,12 @@ class SampleMap {
       ].filter(Boolean),
     );
     this.card.hidden = false;
-    this.beside_mark(i);
+    this.putBeside(i);
     this.reading.textContent = [data.names[i], ...lines].join(", ");
   }
 
   // Put the card beside its mark, within the map and the window.
-  beside_mark(i) {
+  putBeside(i) {
     const box = canvas.getBoundingClientRect();
     const { offsetWidth: width, offsetHeight: height } = this.card;
     const right = Math.min(box.width, document.documentElement.clientWidth - box.left);
@@ -228,5 +246,3 @@ class SampleMap {
     this.card.style.top = `${top}px`;
   }
 }
-
-const map = canvas && data.x ? new SampleMap() : null;

@@ -6,7 +6,7 @@ const isDark = () => (root.dataset.theme ? root.dataset.theme === "dark" : dark.
 
 function themed() {
   toggle.setAttribute("aria-pressed", String(isDark()));
-  map?.px && map.draw();
+  map?.draw();
 }
 
 toggle.addEventListener("click", () => {
