@@ -37,7 +37,7 @@ MOST_AT_ONCE = 2000  # samples; if there are more, a browser lays out only those
 MOST_COMMANDS = 100  # that led to the file
 LONGEST = 20_000  # letters of one text
 # Files of ``page/``, in the order in which they are put together: those that others build on come first.
-STYLES = ("base", "tables", "map", "clusters", "charts", "viewer", "search", "editing", "media")
+STYLES = ("colours", "base", "tables", "map", "clusters", "charts", "viewer", "search", "editing", "media")
 SCRIPTS = (
     *("basics", "samples", "editing", "csv", "sheets", "headings", "selection", "viewer"),
     *("map", "map_names", "map_legend", "map_moves", "search", "changes", "theme", "navigation"),

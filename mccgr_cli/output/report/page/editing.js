@@ -8,7 +8,7 @@ let saved = []; // the changes that were downloaded
 
 function replay() {
   clusters.length = data.clusters.length;
-  clusters.forEach((cluster, c) => Object.assign(cluster, { given: null, mergedInto: null, othersIn: c, size: 0 }));
+  clusters.forEach((cluster, c) => Object.assign(cluster, unchanged(c), { size: 0 }));
   now.set(home);
   for (const change of changes) change.apply();
   for (let i = 0; i < count; i += 1) clusters[now[i]].size += 1;
@@ -67,10 +67,10 @@ function moveToNew(places, name) {
   const given = name.trim().replace(/\s+/g, " ") || null;
   const number = newNumber();
   change(`${plural(places.length)} moved to the new cluster ${number}${given === null ? "" : `, ${given}`}.`, () => {
-    const look = clusters.length;
-    const fromFile = { number, count: 0, look, matched: null, mostly: null };
-    clusters.push({ ...fromFile, isNew: true, given, mergedInto: null, othersIn: null, size: 0 });
-    for (const i of places) now[i] = look;
+    const c = clusters.length;
+    const asInFile = { number, count: 0, size: 0, look: c, matched: null, mostly: null };
+    clusters.push({ ...asInFile, isNew: true, ...unchanged(c), given });
+    for (const i of places) now[i] = c;
   });
 }
 

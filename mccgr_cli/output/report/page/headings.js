@@ -55,6 +55,7 @@ headings.forEach((heading, c) => {
 function showHeadings() {
   while (headings.length > clusters.length) {
     const { part, link } = headings.pop();
+    if (part.contains(document.activeElement)) byId("main").focus({ preventScroll: true });
     part.remove();
     link.parentElement.remove();
     added.delete(headings.length);
@@ -84,7 +85,7 @@ function showLinks() {
 
 onChange.push(showHeadings, showMoved, showLinks);
 
-byId("duplicates-csv")?.addEventListener("click", (event) => {
-  const note = formulaNote(downloadDuplicates());
-  if (note) event.currentTarget.after(make("span", { className: "help", role: "status", textContent: note }));
+byId("duplicates-csv")?.addEventListener("click", () => {
+  byId("duplicates-note").textContent = formulaNote(downloadDuplicates());
+  announce(`Saved as duplicates.csv. ${byId("duplicates-note").textContent}`);
 });

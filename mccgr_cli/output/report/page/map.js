@@ -28,7 +28,8 @@ class SampleMap {
     this.px = new Float32Array(count); // where marks are, in pixels of the window
     this.py = new Float32Array(count);
     new ResizeObserver(() => this.resize()).observe(canvas.parentElement);
-    canvas.addEventListener("pointerleave", () => document.activeElement !== canvas && this.show(-1));
+    // the mark at which the keyboard is stays shown
+    canvas.addEventListener("pointerleave", () => canvas.matches(":focus-visible") || this.show(-1));
     canvas.addEventListener("keydown", (event) => this.key(event));
     canvas.addEventListener("blur", () => this.show(-1));
   }
@@ -101,7 +102,7 @@ class SampleMap {
     context.clearRect(0, 0, canvas.width, canvas.height);
     context.strokeStyle = style.getPropertyValue("--ink").trim();
     context.lineWidth = 2;
-    this.visible = new Uint8Array(clusters.length); // clusters that are named: they have marks, and found ones in a search
+    this.visible = new Uint8Array(clusters.length); // clusters that have marks, and found ones if there is a search
     for (const pass of strong ? [0, 1] : [1]) {
       const zoom = this.ratio * this.size * (this.found && pass ? FOUND_SIZE : 1);
       context.globalAlpha = pass ? 0.8 : FAINT;

@@ -4,12 +4,12 @@ function showLegend(map) {
   const buttons = map.groups().map(({ name, look, cluster }, g) => {
     if (cluster !== undefined && !clusters[cluster].size) return null;
     const { given, mostly } = cluster === undefined ? { given: null, mostly: null } : clusters[cluster];
-    const beside = [given === null ? null : name, mostly === null ? null : data.classes[mostly]].filter((text) => text !== null);
-    const kind = map.by === "class" ? "class" : "cluster";
-    const label = `${given === null ? "" : `${given}, `}${kind} ${name}${mostly === null ? "" : `, mostly ${data.classes[mostly]}`}`;
+    const main = mostly === null ? null : data.classes[mostly]; // class
+    const beside = [given === null ? null : name, main].filter((text) => text !== null);
+    const label = [given, `${map.by} ${name}`, main === null ? null : `mostly ${main}`].filter((text) => text !== null);
     const button = make(
       "button",
-      { type: "button", "aria-pressed": String(!map.off.has(g)), "aria-label": label },
+      { type: "button", "aria-pressed": String(!map.off.has(g)), "aria-label": label.join(", ") },
       sign(look),
       make("span", { className: "name", textContent: given ?? name }),
       beside.length ? make("small", { textContent: beside.join(", ") }) : null,

@@ -85,6 +85,7 @@ class Gestures {
 
   down(event) {
     if (event.button !== 0) return;
+    canvas.setPointerCapture(event.pointerId);
     this.pointers.set(event.pointerId, this.at(event));
     this.line = null;
     if (this.pointers.size > 1) return;
@@ -103,7 +104,6 @@ class Gestures {
     const [dx, dy] = [x - before[0], y - before[1]];
     this.far += Math.hypot(dx, dy);
     if (this.far < DRAG) return;
-    canvas.setPointerCapture(event.pointerId);
     this.pointers.set(event.pointerId, [x, y]);
     if (this.pointers.size === 2) this.pinch(event.pointerId, before);
     else if (this.line) {

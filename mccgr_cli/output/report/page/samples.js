@@ -2,8 +2,10 @@
 // Samples have places on the page, 0, 1, 2, ..., cluster after cluster. Clusters have places too; new ones come last.
 
 const PREFIX = "data:image/webp;base64,";
-// given: the reader's name; mergedInto: where a merged cluster went; othersIn: where its samples are that are not on the page
-const clusters = data.clusters.map((cluster, c) => ({ ...cluster, isNew: false, given: null, mergedInto: null, othersIn: c }));
+// given: the reader's name. mergedInto: where a merged cluster went. othersIn: where its samples are that are not on
+// the page.
+const unchanged = (c) => ({ given: null, mergedInto: null, othersIn: c });
+const clusters = data.clusters.map((cluster, c) => ({ ...cluster, isNew: false, ...unchanged(c) }));
 const home = new Uint32Array(count); // the cluster of each sample in the file
 const starts = [];
 data.clusters.forEach((cluster, c) => {

@@ -1,4 +1,4 @@
-// The search: samples by their names, their classes, and the reader's names of clusters; and clusters by all they are called.
+// The search: samples by their names, their classes, and the reader's names of their clusters; and clusters.
 
 const searchBox = byId("search");
 const foundPart = byId("found");
@@ -36,8 +36,8 @@ function findClusters(query) {
 function showFoundClusters(found) {
   const links = found.slice(0, MOST_CLUSTERS).map((c) => {
     const text = make("span", { className: "name", textContent: capital(choiceText(c)) });
-    const link = make("a", { href: `#${sectionId(c)}` }, sign(clusters[c].look), text, make("small", { textContent: thousands(clusters[c].size) }));
-    return make("li", {}, link);
+    const size = make("small", { textContent: thousands(clusters[c].size) });
+    return make("li", {}, make("a", { href: `#${sectionId(c)}` }, sign(clusters[c].look), text, size));
   });
   byId("found-clusters").replaceChildren(...links);
 }
@@ -57,10 +57,11 @@ function search() {
   foundList.show(hits);
   byId("found-tools").hidden = !hits.length;
   byId("found-select").textContent = `Select ${hits.length === 1 ? "it" : `all ${thousands(hits.length)}`}`;
-  const clustersToo = foundClusters.length ? `, ${plural(foundClusters.length, "cluster")}` : "";
-  const text = `${plural(hits.length)}${clustersToo} found.`;
-  byId("found-count").textContent = hits.length + foundClusters.length ? text : `Nothing is called “${searchBox.value.trim()}”.`;
-  announce(inUse ? byId("found-count").textContent : "");
+  const many = [plural(hits.length), ...(foundClusters.length ? [plural(foundClusters.length, "cluster")] : [])];
+  const any = hits.length + foundClusters.length > 0;
+  const text = any ? `${many.join(", ")} found.` : `Nothing is called “${searchBox.value.trim()}”.`;
+  byId("found-count").textContent = text;
+  announce(inUse ? text : "");
 }
 
 function clearSearch() {

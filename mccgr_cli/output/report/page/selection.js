@@ -24,6 +24,7 @@ function showSelection() {
   if (hadFocus && !places.length) (byId("canvas") ?? byId("search")).focus({ preventScroll: true });
   byId("selected-count").textContent = `${plural(places.length)} selected`;
   byId("selected-clusters").textContent = `in ${clustersOf(places)}`;
+  byId("selected-note").textContent = "";
   selectionList.show(places);
   showTargets();
   map?.draw();
@@ -63,6 +64,9 @@ byId("move").addEventListener("click", () => {
   byId("move-name").value = "";
 });
 byId("move-name").addEventListener("keydown", (event) => event.key === "Enter" && byId("move").click());
-byId("selected-csv").addEventListener("click", () => announce(formulaNote(downloadSelection(selected())) || "Downloaded."));
+byId("selected-csv").addEventListener("click", () => {
+  byId("selected-note").textContent = formulaNote(downloadSelection(selected()));
+  announce(`Saved as selection.csv. ${byId("selected-note").textContent}`);
+});
 byId("selected-clear").addEventListener("click", () => select([], "set"));
 onChange.push(showSelection);

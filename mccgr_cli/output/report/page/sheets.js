@@ -142,7 +142,8 @@ function showAdded(c, places) {
     byId(sectionId(c)).append(part);
     added.set(c, new GrowingList(list, button, item));
   }
-  const { list } = added.get(c);
+  const { list, places: before } = added.get(c);
+  if (places.length === before.length && places.every((i, k) => i === before[k])) return;
   list.parentElement.hidden = !places.length;
   list.parentElement.firstChild.textContent = `${plural(places.length)} added by you`;
   added.get(c).show(places);
