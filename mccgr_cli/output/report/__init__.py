@@ -7,11 +7,9 @@ control characters in it are spelled out.
 
 from __future__ import annotations
 
-import hashlib
 from base64 import b64encode
 from collections.abc import Sequence
 from functools import cache
-from importlib.resources import files
 from pathlib import PurePath
 from typing import Any
 
@@ -26,6 +24,7 @@ from mccgr_cli.output.report.charts import FRAME
 from mccgr_cli.output.report.cluster_sheets import Images, Profiles, cluster_sheets
 from mccgr_cli.output.report.clusters import Findings, find
 from mccgr_cli.output.report.duplicates import DuplicateGroup, duplicates_section
+from mccgr_cli.output.report.inline import blocks
 from mccgr_cli.output.report.outliers import outliers_section
 from mccgr_cli.output.report.sample_map import map_section
 from mccgr_cli.output.report.script_data import hidden_images, other_samples, sample_data
@@ -36,12 +35,6 @@ __all__ = ["DuplicateGroup", "Findings", "find", "render"]
 MOST_AT_ONCE = 2000  # samples; if there are more, a browser lays out only those in view
 MOST_COMMANDS = 100  # that led to the file
 LONGEST = 20_000  # letters of one text
-# Files of ``page/``, in the order in which they are put together: those that others build on come first.
-STYLES = ("colours", "base", "tables", "map", "clusters", "charts", "viewer", "search", "editing", "media")
-SCRIPTS = (
-    *("basics", "samples", "editing", "csv", "sheets", "headings", "selection", "viewer"),
-    *("map", "map_names", "map_legend", "map_moves", "search", "changes", "theme", "navigation"),
-)
 
 
 def render(
@@ -79,18 +72,9 @@ def render(
     if not title:
         name = first_input(contents.provenance) or findings.given.name
         title = f"Clusters of {PurePath(name).stem or name}" if name != "-" else "Clusters"
-    style, theme = together(STYLES, "css"), own_file("remembered_theme.js")
-    script = in_one_function(together(SCRIPTS, "js"))
-    policy = (
-        f"default-src 'none'; img-src data:; style-src {hash_of(style)}; "
-        f"script-src {hash_of(theme)} {hash_of(script)}; base-uri 'none'; form-action 'none'"
-    )
     page = environment().get_template("page.html")
     text = page.render(
-        style=style,
-        theme=theme,
-        script=script,
-        policy=policy,
+        **blocks(),
         version=__version__,
         title=title,
         findings=findings,
@@ -134,26 +118,3 @@ def percent(share: float) -> str:
 
 def base64(data: bytes) -> Markup:
     return Markup(b64encode(data).decode())
-
-
-def together(names: Sequence[str], kind: str) -> Markup:
-    return Markup("\n").join(own_file(f"{name}.{kind}") for name in names)
-
-
-def in_one_function(script: Markup) -> Markup:
-    """A script whose names nothing outside sees. The last statement says that the page is ready."""
-    ready = 'document.documentElement.dataset.ready = "true";'
-    return Markup('(() => {{\n"use strict";\n{}\n{}\n}})();\n').format(script, Markup(ready))
-
-
-def own_file(name: str) -> Markup:
-    """A style or script that belongs to the page."""
-    text = files(__package__).joinpath("page", name).read_text(encoding="utf-8")
-    if "</" in text or "<!--" in text:
-        raise ValueError(f"{name} holds what would end its element")
-    return Markup(text)
-
-
-def hash_of(text: str) -> str:
-    """How a Content-Security-Policy names an inline block."""
-    return f"'sha256-{base64(hashlib.sha256(text.encode()).digest())}'"

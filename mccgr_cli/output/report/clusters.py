@@ -17,11 +17,11 @@ from mccgr_cli.files.readers import Loaded
 from mccgr_cli.output.curves import cluster_looks
 from mccgr_cli.output.text import name_of, shorten
 
+MOST_OUTLIERS = 60
+ORDINARY = 1.0  # the outlier score of a sample that is as isolated as its neighbours
 FIRST, LAST = 24, 6  # samples of a cluster that are seen at once: the most typical and the least certain
 LONGEST_NAME = 300
 ROWS = 4096  # samples that are compared with all cluster means at a time
-MOST_OUTLIERS = 60
-ORDINARY = 1.0  # the outlier score of a sample that is as isolated as its neighbours
 
 
 @dataclass(frozen=True)
@@ -108,6 +108,7 @@ def find(given: Loaded, truth: list[str] | None, most: int) -> Findings:
     """
     contents = given.contents
     assignments = contents["assignments"]
+    isolated = most_isolated(contents.datasets.get("outlier"))
     scores = None
     if truth is not None:
         short = dict(zip(truth, shortened(truth), strict=True))
@@ -119,7 +120,7 @@ def find(given: Loaded, truth: list[str] | None, most: int) -> Findings:
     if "W" in contents:
         W, _ = below_one(contents["W"])
         certainty, distance = typicality(W, assignments, contents.attributes.get("cluster_assign"))
-    clusters, isolated = [], most_isolated(contents.datasets.get("outlier"))
+    clusters = []
     for place, number in enumerate(np.unique(assignments).tolist()):
         members = np.flatnonzero(assignments == number)
         keys = (members, distance[members], *([] if certainty is None else [-certainty[members]]))
