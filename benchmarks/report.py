@@ -5,7 +5,8 @@
 FOLDER has a folder for each category. By default the clusters are artificial: samples scatter around a point for each
 category; --clusters names a file of real clusters instead. --copies N shows every image N times, as if there were more
 images. Ready means that the map is drawn and all buttons work. Frames are measured while the page scrolls from top to
-end in 100 steps. Needs the extra 'test' for the browser.
+end in 100 steps. A search is measured from a letter that is typed to the frame that shows its results; a step of the
+zoom from the key to its frame. Needs the extra 'test' for the browser.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +43,36 @@ FRAMES = """async () => {
     }
     return gaps;
 }"""
+# From an action to the end of the frame that shows it.
+UNTIL_SHOWN = """async (act) => {
+    const began = performance.now();
+    act();
+    await new Promise(requestAnimationFrame);
+    await new Promise((shown) => {
+        const { port1, port2 } = new MessageChannel();
+        port1.onmessage = shown;
+        port2.postMessage(0);
+    });
+    return performance.now() - began;
+}"""
+# Names that all samples, many, few and no samples have, letter by letter.
+SEARCHES = f"""async () => {{
+    const until = {UNTIL_SHOWN}, box = document.getElementById("search"), taken = [];
+    for (const query of ["image_0012", "a", "airplanes 0", "cougar", "nowhere"])
+        for (let letters = 1; letters <= query.length; letters += 1) {{
+            box.value = query.slice(0, letters);
+            taken.push(await until(() => box.dispatchEvent(new InputEvent("input"))));
+        }}
+    box.value = "";
+    box.dispatchEvent(new InputEvent("input"));
+    return taken;
+}}"""
+ZOOMS = f"""async () => {{
+    const until = {UNTIL_SHOWN}, canvas = document.getElementById("canvas"), taken = [];
+    for (const key of [..."++++++++----"])
+        taken.push(await until(() => canvas.dispatchEvent(new KeyboardEvent("keydown", {{ key }}))));
+    return taken;
+}}"""
 OPEN_ALL = "() => { for (const button of document.querySelectorAll('button.more')) button.click(); }"
 
 
@@ -58,27 +90,23 @@ def main() -> None:
             clusters.write_bytes(encode(artificial_clusters(given.folder, given.copies)))
         taken, worked = report(clusters, given.folder, page)
         size = page.stat().st_size / 1e6
-        ready, painted, longest, middle = opened(page, given.browser)
+        visits = opened(page, given.browser)
     print(machine())
-    columns = (
-        "report (s)",
-        "of all cores (s)",
-        "page (MB)",
-        "first paint (s)",
-        "ready (s)",
-        "longest frame (ms)",
-        "median frame (ms)",
-    )
-    cells = (
-        f"{taken:.1f}",
-        f"{worked:.1f}",
-        f"{size:.1f}",
-        f"{painted:.2f}",
-        f"{ready:.2f}",
-        f"{longest:.0f}",
-        f"{middle:.0f}",
-    )
-    print(table(columns, [cells]))
+    cells = {
+        "report (s)": f"{taken:.1f}",
+        "of all cores (s)": f"{worked:.1f}",
+        "page (MB)": f"{size:.1f}",
+        "first paint (s)": f"{visits.painted:.2f}",
+        "ready (s)": f"{visits.ready:.2f}",
+        "median, longest frame (ms)": median_and_most(visits.frames),
+        "median, longest search (ms)": median_and_most(visits.searches),
+        "median, longest zoom (ms)": median_and_most(visits.zooms),
+    }
+    print(table(list(cells), [list(cells.values())]))
+
+
+def median_and_most(values: list[float]) -> str:
+    return f"{statistics.median(values):.0f}, {max(values):.0f}"
 
 
 def artificial_clusters(folder: Path, copies: int) -> Contents:
@@ -91,7 +119,7 @@ def artificial_clusters(folder: Path, copies: int) -> Contents:
     history = ("objective", "data", "graph", "sigma", "seconds")
     datasets |= {f"history/{name}": np.geomspace(100, 1, 200) for name in history}
     datasets |= {"assignments": W.argmax(axis=1), "label_names": names.tolist()}
-    datasets["sample_names"] = [image.name for image in images]
+    datasets |= {"sample_names": [image.name for image in images], "outlier": rng.gamma(20, 1 / 20, len(images))}
     return Contents("clusters", datasets, {"method": "mccgr", "cluster_assign": "kmeans"})
 
 
@@ -104,8 +132,18 @@ def report(clusters: Path, folder: Path, page: Path) -> tuple[float, float]:
     return time.perf_counter() - began, used.ru_utime + used.ru_stime
 
 
-def opened(page: Path, browser: str) -> tuple[float, float, float, float]:
-    """Medians of five visits: seconds until ready and until first paint; longest and median frame, all sheets open."""
+@dataclass(frozen=True)
+class Visits:
+    """Medians of five visits, in seconds; and of the last visit, in milliseconds, all that was measured."""
+
+    ready: float
+    painted: float  # first paint
+    searches: list[float]
+    zooms: list[float]
+    frames: list[float]  # with all sheets open
+
+
+def opened(page: Path, browser: str) -> Visits:
     ready, painted = [], []
     with sync_playwright() as playwright:
         chromium = playwright.chromium.launch(executable_path=browser, args=FLAGS)
@@ -119,10 +157,13 @@ def opened(page: Path, browser: str) -> tuple[float, float, float, float]:
             painted.append(max(tab.evaluate(paints), default=0.0) / 1000)
             if len(ready) < 5:
                 tab.close()
+        tab.wait_for_load_state()
+        tab.locator("#map").scroll_into_view_if_needed()
+        searches, zooms = tab.evaluate(SEARCHES), tab.evaluate(ZOOMS)
         tab.evaluate(OPEN_ALL)
         frames = tab.evaluate(FRAMES)
         chromium.close()
-    return statistics.median(ready), statistics.median(painted), max(frames), statistics.median(frames)
+    return Visits(statistics.median(ready), statistics.median(painted), searches, zooms, frames)
 
 
 if __name__ == "__main__":

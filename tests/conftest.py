@@ -117,5 +117,24 @@ def X_file(tmp_path: Path) -> Path:
     return path
 
 
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    """An installed Chromium; without one, tests are skipped."""
+    from browsing import started_browser
+
+    with started_browser() as started:
+        yield started
+
+
+@pytest.fixture
+def visit(browser: Any) -> Iterator[Callable[..., Any]]:
+    """Open a page in a context of its own. Whatever it complains of or asks for is a failure."""
+    from browsing import Visits
+
+    visits = Visits(browser)
+    yield visits.go
+    visits.end()
+
+
 def relative_gap(ours: Any, theirs: Any) -> float:
     return float(np.abs(ours - theirs).max() / np.abs(theirs).max())

@@ -11,6 +11,9 @@ from PIL import Image
 
 from mccgr_cli.files.atomic_write import write_files
 from mccgr_cli.files.container import Contents, encode
+from mccgr_cli.files.readers import Loaded
+from mccgr_cli.images.thumbnails import make_thumbnail
+from mccgr_cli.output.report import DuplicateGroup, find, render
 
 VOID = {"img", "input", "link", "meta"}
 CLASSES = ["ant", "bee", "cat"]
@@ -69,6 +72,17 @@ def images_of(folder: Path, contents: Contents) -> Path:
         shade = tuple(min(255, part + i % 40) for part in colours[path.parent.name])
         Image.new("RGB", (60, 40), shade).save(path)
     return folder
+
+
+def full_page(folder: Path, contents: Contents, images: Path) -> Path:
+    """A page with images and two groups of duplicates: samples 0 and 1 in two clusters, 5 and 8 in one."""
+    found = find(Loaded(contents, "C.h5", "0" * 64), contents.labels_as_text(), 10_000)
+    paths = {i: str(images / contents["sample_names"][i]) for i in found.order.tolist()}
+    thumbnails = {i: make_thumbnail(path, 128, 10**6) for i, path in paths.items()}
+    groups = [DuplicateGroup((0, 1), 1.0, exact=True), DuplicateGroup((5, 8), 0.975, exact=False)]
+    path = folder / "page.html"
+    path.write_bytes(render(found, thumbnails, "Everything", groups))
+    return path
 
 
 class Element:

@@ -16,12 +16,12 @@ import pytest
 from jinja2 import UndefinedError
 from markupsafe import Markup
 from PIL import Image
-from reports import STEP, WITHOUT_FACTORS, clustering, images_of, read, save
+from reports import STEP, WITHOUT_FACTORS, Page, clustering, images_of, read, save
 
 from mccgr_cli.files.readers import Loaded
 from mccgr_cli.images.thumbnails import locate_images, make_thumbnail
 from mccgr_cli.output.curves import Line, over_iterations
-from mccgr_cli.output.report import environment, find, render, sample_map
+from mccgr_cli.output.report import DuplicateGroup, environment, find, render, sample_map
 from mccgr_cli.output.report.charts import draw
 from mccgr_cli.output.report.cluster_sheets import Profiles
 from mccgr_cli.output.report.clusters import spread, typicality
@@ -212,6 +212,89 @@ def test_weights_tell_the_silenced_features(report):
     listed = [item.text for item in part.one("ul", class_="names").all("li")]
     assert sorted(listed) == sorted(names[:40])
     assert "f49" in part.all("ul", class_="weights")[0].text
+
+
+# Outliers and duplicates
+
+
+def names_in(section):
+    return [one.text for one in section.all("span", class_="no-image")]
+
+
+def test_outliers_of_all_clusters_are_listed_the_least_typical_first(report, contents, images):
+    outlier = np.full(90, 0.987654)
+    outlier[[5, 40, 77]] = [1.5, 2.41421, 1.01]
+    with_scores = replace(contents, datasets={**contents.datasets, "outlier": outlier})
+    page = report(with_scores, images=images)
+    section = page.one("section", id="outliers")
+    assert names_in(section) == [contents["sample_names"][i] for i in (40, 5, 77)]
+    assert [one.text for one in section.all("strong")] == ["2.41", "1.50", "1.01"]
+    clusters = [f"cluster {contents['assignments'][i]}" for i in (40, 5, 77)]
+    assert [link.text for link in section.all("a")] == clusters
+    data = data_of(page)
+    place = data["samples"].index(40)
+    assert (data["outlier"][place], data["outlier"][0]) == (2.41, 0.99)
+    assert section.all("button")[0].attributes["data-i"] == str(place)
+    rows = report(with_scores).one("section", id="outliers").one("tbody").all("tr")
+    assert [row.one("th").text for row in rows] == [contents["sample_names"][i] for i in (40, 5, 77)]
+
+
+def test_there_are_no_outliers_without_scores_or_without_isolated_samples(report, contents):
+    assert report(contents).all("section", id="outliers") == []
+    section = report(clustering(outlier=np.ones(90))).one("section", id="outliers")
+    assert "No sample is more isolated than its neighbours" in section.text
+
+
+def test_outliers_are_on_the_page_however_few_samples_it_shows(report):
+    outlier = np.ones(900)
+    outlier[::9] = np.linspace(5, 2, 100)
+    page = report(clustering(n=900, outlier=outlier), "--show", 100)
+    rows = page.one("section", id="outliers").one("tbody").all("tr")
+    assert [row.one("th").text.split("/")[1] for row in rows] == [f"{i}.png" for i in range(0, 540, 9)]
+    assert all(int(row.one("th").one("a").attributes["data-to"]) >= 0 for row in rows)
+    assert len(data_of(page)["names"]) <= 160
+
+
+def test_groups_of_duplicates_keep_their_first_sample(contents):
+    groups = [DuplicateGroup((3, 1, 88), 0.98765, exact=False), DuplicateGroup((8, 5), 1.0, exact=True)]
+    found = find(loaded(contents), None, 10_000)
+    section = Page(render(found, duplicates=groups).decode()).root.one("section", id="duplicates")
+    first, second = section.all("li", class_="group")
+    assert [one.text for one in first.all("a", class_="name")] == ["ant/3.png", "bee/1.png", "bee/88.png"]
+    assert [one.text for one in first.one("p", class_="about").all("span")] == [
+        *("3 samples", "similarity 0.988", "in 3 clusters")
+    ]
+    assert [one.text for one in second.one("p", class_="about").all("span")] == [
+        *("2 samples", "exact copies", "in one cluster")
+    ]
+    assert [len(group.all("p", class_="keep")) for group in (first, second)] == [1, 1]
+    assert first.all("li")[0].all("p", class_="keep")
+    assert b'id="duplicates"' not in render(found)
+    assert b"No two samples are alike" in render(found, duplicates=[])
+
+
+def test_many_groups_of_duplicates_are_shown_in_part_and_counted():
+    found = find(loaded(clustering(n=900)), None, 100)
+    absent = np.flatnonzero(found.places < 0).tolist()
+    groups = [DuplicateGroup((int(found.order[0]), absent[g]), 0.9, exact=False) for g in range(203)]
+    groups.insert(0, DuplicateGroup(tuple(range(100)), 0.9, exact=False))
+    page = Page(render(found, duplicates=groups).decode()).root
+    section = page.one("section", id="duplicates")
+    assert len(section.all("li", class_="group")) == 200
+    assert "4 more groups are only in the CSV" in section.text
+    assert "and 76 more" in section.all("li", class_="group")[0].text
+    last = section.all("li", class_="group")[1].all("li")[1]
+    assert last.all("a") == []
+    assert last.one("span", class_="name").text == found.name(absent[0])
+    assert "not on this page" in last.text
+    assert len(data_of(page)["duplicates"]) == 204
+
+
+def test_samples_that_are_not_on_the_page_are_kept_compactly(report, tmp_path):
+    page = report(clustering(n=90_000, sample_names=[f"folder/image_{i:06}.png" for i in range(90_000)]), "--show", 100)
+    others = page.one("script", id="others").text
+    assert len(others) < 15 * 90_000
+    assert report(clustering(n=60)).all("script", id="others") == []
 
 
 # Typicality and the map

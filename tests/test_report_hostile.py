@@ -9,6 +9,9 @@ import pytest
 from conftest import run_mccgr
 from reports import WITHOUT_FACTORS, clustering, read, save
 
+from mccgr_cli.files.readers import Loaded
+from mccgr_cli.output.report import DuplicateGroup, find, render
+
 HISTORY = [f"history/{name}" for name in ("objective", "data", "graph", "sigma", "seconds")]
 COURSES = {
     "to both ends": np.array([1e308, -1e308] * 15),
@@ -71,3 +74,22 @@ def test_long_classes_are_shortened_and_stay_apart(page, tmp_path):
     rows = found.one("table", class_="confusion").one("tbody").all("th")
     assert len({row.text for row in rows}) == 3
     assert (tmp_path / "page.html").stat().st_size < 300_000
+
+
+def test_outlier_scores_of_any_size_are_told(page):
+    found = page(clustering(n=9, outlier=np.array([0, 5e-324, 1, 2, 1e4, 1e300, 1e308, 1.7e308, 3]), **WITHOUT_FACTORS))
+    scores = [row.all("td")[0].text for row in found.one("section", id="outliers").one("tbody").all("tr")]
+    assert scores == ["1.7e+308", "1e+308", "1e+300", "1e+04", "3.00", "2.00"]
+
+
+def test_names_of_outliers_and_duplicates_are_text(tmp_path):
+    names = [f"</script><img src=x onerror=alert(1)>{i}" for i in range(90)]
+    contents = clustering(sample_names=names, outlier=np.linspace(0, 9, 90))
+    found = find(Loaded(contents, "C.h5", "0" * 64), None, 50)
+    groups = [DuplicateGroup(tuple(range(90)), 0.5, exact=False)]
+    (tmp_path / "page.html").write_bytes(render(found, duplicates=groups))
+    root = read(tmp_path / "page.html")
+    assert root.all("img") == []
+    assert len([block for block in root.all("script") if "type" not in block.attributes]) == 2
+    for section in ("outliers", "duplicates"):
+        assert "</script><img src=x" in root.one("section", id=section).text

@@ -68,6 +68,7 @@ LANDMARKS = {
 # Comes with clusters of new samples: how certain each is, and the classes that clusters of the old samples are.
 PREDICTED = {
     "certainty": Field("n", "real", within=(0, 1)),
+    "outlier": Field("n", "real", within=NON_NEGATIVE),
     "correspondence/clusters": Field("m", "whole"),
     "correspondence/classes": Field("m", "text"),
 }

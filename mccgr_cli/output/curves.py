@@ -18,7 +18,7 @@ from mccgr_cli.errors import DataError
 from mccgr_cli.output.text import plural
 
 # Okabe and Ito's colours, which colour-blind readers can distinguish; grey replaces their yellow, which is too pale.
-# 8 colours and 9 markers: the first 72 pairs differ. page.css has the same 8, adjusted to a light and a dark page.
+# 8 colours and 9 markers: the first 72 pairs differ. report/page/colours.css has them for a light and a dark page.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#999999")
 MARKERS = {  # matplotlib's sign, and the outline within 12 x 12 that the page draws
     "o": "M6 1.5a4.5 4.5 0 1 0 0 9a4.5 4.5 0 1 0 0-9z",

@@ -7,10 +7,9 @@ control characters in it are spelled out.
 
 from __future__ import annotations
 
-import hashlib
 from base64 import b64encode
+from collections.abc import Sequence
 from functools import cache
-from importlib.resources import files
 from pathlib import PurePath
 from typing import Any
 
@@ -22,25 +21,35 @@ from mccgr_cli.output.curves import COLOURS, MARKERS
 from mccgr_cli.output.provenance import commands, first_input, pairs
 from mccgr_cli.output.report import sections
 from mccgr_cli.output.report.charts import FRAME
-from mccgr_cli.output.report.cluster_sheets import Images, Profiles, cluster_sheets, hidden_images, sample_data
+from mccgr_cli.output.report.cluster_sheets import Images, Profiles, cluster_sheets
 from mccgr_cli.output.report.clusters import Findings, find
+from mccgr_cli.output.report.duplicates import DuplicateGroup, duplicates_section
+from mccgr_cli.output.report.inline import blocks
+from mccgr_cli.output.report.outliers import outliers_section
 from mccgr_cli.output.report.sample_map import map_section
+from mccgr_cli.output.report.script_data import hidden_images, other_samples, sample_data
 from mccgr_cli.output.text import plural, shorten
 
-__all__ = ["Findings", "find", "render"]
+__all__ = ["DuplicateGroup", "Findings", "find", "render"]
 
 MOST_AT_ONCE = 2000  # samples; if there are more, a browser lays out only those in view
 MOST_COMMANDS = 100  # that led to the file
 LONGEST = 20_000  # letters of one text
 
 
-def render(findings: Findings, images: Images | None = None, title: str | None = None) -> bytes:
+def render(
+    findings: Findings,
+    images: Images | None = None,
+    title: str | None = None,
+    duplicates: Sequence[DuplicateGroup] | None = None,
+) -> bytes:
     """The whole page. The same input gives the same bytes.
 
     Parameters
     ----------
     images : the images of all samples in ``findings.order``, or None for a page without images
     title : by default named after the first input in the history of the file, or after the file itself
+    duplicates : groups of samples that are alike, or None for a page that does not speak of them
     """
     contents = findings.contents
     profiles = Profiles(findings.coefficients[0], contents["H"], contents["rho"]) if "H" in contents else None
@@ -49,6 +58,8 @@ def render(findings: Findings, images: Images | None = None, title: str | None =
         "Scores": sections.scores_section(findings.scores) if findings.scores is not None else None,
         "Map": sample_map,
         "Clusters": cluster_sheets(findings, images, profiles),
+        "Outliers": outliers_section(findings),
+        "Duplicates": duplicates_section(findings, duplicates) if duplicates is not None else None,
         "Convergence": sections.convergence_section(findings) if "history/objective" in contents else None,
         "Features": sections.features_section(findings, profiles) if profiles is not None else None,
         "Graph": sections.graph_section(findings),
@@ -61,17 +72,9 @@ def render(findings: Findings, images: Images | None = None, title: str | None =
     if not title:
         name = first_input(contents.provenance) or findings.given.name
         title = f"Clusters of {PurePath(name).stem or name}" if name != "-" else "Clusters"
-    style, theme, script = (own_file(name) for name in ("page.css", "theme.js", "page.js"))
-    policy = (
-        f"default-src 'none'; img-src data:; style-src {hash_of(style)}; "
-        f"script-src {hash_of(theme)} {hash_of(script)}; base-uri 'none'; form-action 'none'"
-    )
     page = environment().get_template("page.html")
     text = page.render(
-        style=style,
-        theme=theme,
-        script=script,
-        policy=policy,
+        **blocks(),
         version=__version__,
         title=title,
         findings=findings,
@@ -79,7 +82,8 @@ def render(findings: Findings, images: Images | None = None, title: str | None =
         noun="sample" if images is None else "image",
         with_images=images is not None,
         lazy=len(findings.order) > MOST_AT_ONCE,
-        data=sample_data(findings, points, images is not None),
+        data=sample_data(findings, points, images is not None, duplicates),
+        other_samples=other_samples(findings),
         hidden_images=hidden_images(findings, images) if images is not None else {},
     )
     return text.encode("utf-8", "backslashreplace")
@@ -114,16 +118,3 @@ def percent(share: float) -> str:
 
 def base64(data: bytes) -> Markup:
     return Markup(b64encode(data).decode())
-
-
-def own_file(name: str) -> Markup:
-    """A style or script that belongs to the page."""
-    text = files(__package__).joinpath(name).read_text(encoding="utf-8")
-    if "</" in text or "<!--" in text:
-        raise ValueError(f"{name} holds what would end its element")
-    return Markup(text)
-
-
-def hash_of(text: str) -> str:
-    """How a Content-Security-Policy names an inline block."""
-    return f"'sha256-{base64(hashlib.sha256(text.encode()).digest())}'"

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mccgr_cli.blocks.protocol import Array
-from mccgr_cli.output.curves import MARKERS
 from mccgr_cli.output.report.clusters import FIRST, LAST, Cluster, Findings, below_one
 
 if TYPE_CHECKING:
@@ -18,7 +17,6 @@ FIRST_NAMES = 12  # instead of FIRST, where samples are shown without images
 TOP_FEATURES = 10
 TOP_COMPONENTS = 3
 LEAST_SHARE = 0.05  # of a component that is named
-EXACT = 2**53  # a browser rounds larger whole numbers
 
 Images = Mapping[int, "Thumbnail"]  # by sample
 
@@ -105,46 +103,3 @@ def largest_shares(shares: Array, most: int) -> list[tuple[int, float]]:
     """Numbers and values of the largest shares, without those that hardly count."""
     largest = np.argsort(-shares, kind="stable")[:most].tolist()
     return [(i, float(shares[i])) for i in largest if shares[i] >= LEAST_SHARE]
-
-
-def hidden_images(findings: Findings, images: Images) -> dict[int, list[bytes]]:
-    """For the script: the images that no element shows yet, by the place of their cluster."""
-    found = {}
-    for place, cluster in enumerate(findings.clusters):
-        first, last = ends(len(cluster.shown), True)
-        found[place] = [images[int(i)].data for i in cluster.shown[first : len(cluster.shown) - last]]
-    return {place: some for place, some in found.items() if some}
-
-
-def sample_data(findings: Findings, points: Array | None, with_images: bool) -> dict[str, Any]:
-    """For the script: all about the samples, in the order in which they are on the page."""
-    order = findings.order.tolist()
-    classes: dict[str | None, int] = {}
-    if findings.scores is not None:
-        classes |= {name: i for i, name in enumerate(findings.scores.classes)}
-    data: dict[str, Any] = {
-        "noun": "image" if with_images else "sample",
-        "with_images": with_images,
-        "names": [findings.name(i) for i in order],
-        "clusters": [
-            {
-                "number": c.number if abs(c.number) < EXACT else str(c.number),
-                "count": len(c.shown),
-                "size": c.size,
-                "look": c.look,
-                "matched": classes.get(c.matched),
-                "mostly": classes.get(c.mostly),
-            }
-            for c in findings.clusters
-        ],
-        "ends": [FIRST if with_images else FIRST_NAMES, LAST],
-        "markers": list(MARKERS.values()),
-    }
-    if findings.certainty is not None:
-        data["certainty"] = [round(value, 2) + 0.0 for value in findings.certainty[order].tolist()]
-    if findings.truth is not None:
-        data["classes"] = list(classes)
-        data["class"] = [classes[findings.truth[i]] for i in order]
-    if points is not None:
-        data["x"], data["y"] = points.T.tolist()
-    return data

@@ -17,6 +17,8 @@ from mccgr_cli.files.readers import Loaded
 from mccgr_cli.output.curves import cluster_looks
 from mccgr_cli.output.text import name_of, shorten
 
+MOST_OUTLIERS = 60
+ORDINARY = 1.0  # the outlier score of a sample that is as isolated as its neighbours
 FIRST, LAST = 24, 6  # samples of a cluster that are seen at once: the most typical and the least certain
 LONGEST_NAME = 300
 ROWS = 4096  # samples that are compared with all cluster means at a time
@@ -72,6 +74,23 @@ class Findings:
         """The samples on the page: cluster after cluster, the most typical first."""
         return np.concatenate([cluster.shown for cluster in self.clusters])
 
+    @cached_property
+    def places(self) -> Array:
+        """(n,) the place of every sample in ``order``; -1 for samples that are not on the page."""
+        found = np.full(self.samples, -1)
+        found[self.order] = np.arange(len(self.order))
+        return found
+
+    @cached_property
+    def cluster_places(self) -> Array:
+        """(n,) the place of every sample's cluster in ``clusters``."""
+        return np.unique(self.contents["assignments"], return_inverse=True)[1]
+
+    @property
+    def outlier(self) -> Array | None:
+        """(n,) how isolated every sample is: about 1 if it is as isolated as its neighbours, more if it is more so."""
+        return self.contents.datasets.get("outlier")
+
     def name(self, sample: int) -> str:
         return name_of(self.contents, "sample", sample, LONGEST_NAME)
 
@@ -89,6 +108,7 @@ def find(given: Loaded, truth: list[str] | None, most: int) -> Findings:
     """
     contents = given.contents
     assignments = contents["assignments"]
+    isolated = most_isolated(contents.datasets.get("outlier"))
     scores = None
     if truth is not None:
         short = dict(zip(truth, shortened(truth), strict=True))
@@ -105,9 +125,18 @@ def find(given: Loaded, truth: list[str] | None, most: int) -> Findings:
         members = np.flatnonzero(assignments == number)
         keys = (members, distance[members], *([] if certainty is None else [-certainty[members]]))
         members = members[np.lexsort(keys)]
-        shown = spread(members, max(len(members) * most // len(assignments), FIRST + LAST))
+        some = spread(members, max(len(members) * most // len(assignments), FIRST + LAST))
+        shown = members[np.isin(members, some) | np.isin(members, isolated)]
         clusters.append(Cluster(number, members, shown, *classes.get(number, (place, None, []))))
     return Findings(given, clusters, truth, scores, certainty)
+
+
+def most_isolated(outlier: Array | None) -> Array:
+    """The samples with the highest outlier scores, the highest first, as far as they are more than ordinary."""
+    if outlier is None:
+        return np.zeros(0, dtype=int)
+    first = np.argsort(-outlier, kind="stable")[:MOST_OUTLIERS]
+    return first[outlier[first] > ORDINARY]
 
 
 def classes_by_cluster(scores: Scores) -> dict[int, tuple[int, str | None, list[tuple[str, int]]]]:
