@@ -20,7 +20,9 @@ from mccgr_cli.blocks.products import moments
 from mccgr_cli.blocks.protocol import Array, Matrix
 from mccgr_cli.catalog import SILENCED
 from mccgr_cli.core.landmarks import Landmarks, learn_landmarks
+from mccgr_cli.core.outliers import Density, learn_density, score_new
 from mccgr_cli.core.solver import Step, squared_errors, transform, why_not_converged
+from mccgr_cli.core.typicality import below_one, certainty_of
 from mccgr_cli.errors import ArgumentError
 from mccgr_cli.fields import checked, settings_of
 from mccgr_cli.settings import PRESETS, ClusterSettings, GraphSettings, RowSettings, Settings
@@ -103,6 +105,10 @@ class MCCGR(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
         The coefficients W of the fitted samples, smoothed along the graph.
     labels_ : ndarray of shape (n_samples,)
         Clusters of ``embedding_``, as ``mccgr cluster`` finds them.
+    certainty_ : ndarray of shape (n_samples,) or None
+        How certain it is that each sample belongs to its cluster, at most 1. None if there is only one cluster.
+    outlier_scores_ : ndarray of shape (n_samples,)
+        How isolated each sample is, relative to its neighbours: see ``score_outliers``.
     cluster_centers_ : ndarray of shape (n_clusters, n_components_)
         Mean of the coefficients from ``transform`` over the samples of each cluster.
     feature_weights_ : ndarray of shape (n_features_in_,)
@@ -145,6 +151,8 @@ class MCCGR(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
     components_: Array
     embedding_: Array
     labels_: Array
+    certainty_: Array | None
+    outlier_scores_: Array
     cluster_centers_: Array
     feature_weights_: Array
     graph_: factorization.Graph | None
@@ -158,6 +166,7 @@ class MCCGR(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
     history_: dict[str, Array]
     reconstruction_err_: float
     _landmarks: Landmarks
+    _density: Density | None
 
     def __init__(
         self,
@@ -235,10 +244,12 @@ class MCCGR(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
         are_clusters = self.graph_ is not None and settings.is_orthogonal and k == settings.k
         assign = clusters.assign or stages.assignment_of(are_clusters)
         self.labels_ = stages.assign_clusters(factors.W, k, assign, clusters.restarts, settings.seed)
+        self.certainty_, _ = certainty_of(below_one(factors.W)[0], self.labels_, assign)
         self.embedding_, self.components_, self.feature_weights_ = factors.W, factors.H, factors.rho
         self.n_components_, self.n_iter_, self.alpha_ = settings.k, factors.iterations, factors.alpha
         self.converged_, self.history_ = factors.converged, factors.history
         self._landmarks = learn_landmarks(blocks_of(rows), factors.rho, settings.k, graph_settings.evenness)
+        self._density, self.outlier_scores_ = learn_density(blocks_of(rows), self._landmarks, settings.k)
         seen = self._coefficients(rows)  # the same way as for new samples
         members = [self.labels_ == label for label in np.unique(self.labels_)]
         self.cluster_centers_ = np.array([seen[one].mean(axis=0) for one in members])
@@ -277,6 +288,15 @@ class MCCGR(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
         """
         check_is_fitted(self)
         return self._landmarks.predict(blocks_of(self._rows(X)), self.labels_)[0]
+
+    def score_outliers(self, X: Any) -> Array:
+        """The outlier scores of new samples, as ``mccgr predict``; fitted samples keep their ``outlier_scores_``.
+
+        A score is the local outlier factor (Breunig et al. 2000): 1 if a sample is as isolated as its neighbours among
+        the fitted samples, 2 if it is twice as isolated.
+        """
+        check_is_fitted(self)
+        return score_new(blocks_of(self._rows(X)), self._landmarks, self._density)
 
     def score(self, X: Any, y: Any = None) -> float:
         """How well features are predicted from the other features: 1 - |X - Y|^2 / |X|^2, at most 1.

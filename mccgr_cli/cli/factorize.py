@@ -114,10 +114,11 @@ def factorize(
     from mccgr_cli.cli.job import Job
     from mccgr_cli.core.graph import graph_health
     from mccgr_cli.core.landmarks import learn_landmarks, size_of_landmarks
+    from mccgr_cli.core.outliers import learn_density
     from mccgr_cli.core.solver import check_solver, uses_graph
     from mccgr_cli.workflow import factorization, stages
     from mccgr_cli.workflow.choice import without_graph
-    from mccgr_cli.workflow.prediction import landmark_datasets
+    from mccgr_cli.workflow.prediction import with_landmarks
 
     settings, resumes = request.settings, checkpointing.resume is not None
     check_start_option(request, resumes)
@@ -158,9 +159,11 @@ def factorize(
                 resumed = kept.progress if kept is not None else None
                 factors = factorization.factorize(X, settings, A, starts, on_step, resumed, on_pause)
                 landmarks = learn_landmarks(X, factors.rho, settings.k, samples.graph.evenness)
-                names = samples.loaded.contents.names() | landmark_datasets(landmarks)
+                density, outlier = learn_density(X, landmarks, settings.k)
         job.reporter.note(describe(factors, settings))
+        names = samples.loaded.contents.names()
         contents = stages.factors_contents(factors, settings, samples.normalization, names, health, choice)
+        contents = with_landmarks(contents, landmarks, density, outlier)
         with keeper.saving_on_failed_output() if keeper is not None else nullcontext():
             job.write(contents)
 

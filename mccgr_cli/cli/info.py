@@ -11,6 +11,9 @@ from mccgr_cli.cli import options
 from mccgr_cli.cli.options import MatrixInput
 
 MOST_NAMES = 10  # features or images that are listed
+MOST_OUTLIERS = 3  # samples that are listed
+OUTLIER = 2  # a sample with this score is twice as isolated as its neighbours
+LONGEST_NAME = 100
 
 if TYPE_CHECKING:
     from mccgr_cli.blocks.protocol import Partial
@@ -83,11 +86,26 @@ def health(contents: Contents) -> dict[str, Any]:
             facts["silenced"] = first_few([contents["feature_names"][j] for j in silenced])
     if "assignments" in contents:
         facts["clusters"] = len(np.unique(contents["assignments"]))
+    if "outlier" in contents:
+        facts |= outliers(contents)
     if contents.kind == "ranks":
         facts |= {f"k = {k}": criteria for k, criteria in ranked(contents)}
     if "labels" in contents:
         facts["classes"] = len(np.unique(contents["labels"]))
     return facts
+
+
+def outliers(contents: Contents) -> dict[str, Any]:
+    """The number of samples that are much more isolated than their neighbours, and the most isolated samples."""
+    import numpy as np
+
+    from mccgr_cli.output.text import name_of, plural
+
+    scores = contents["outlier"]
+    most = np.argsort(-scores, kind="stable")[:MOST_OUTLIERS]
+    named = [f"{name_of(contents, 'sample', int(sample), LONGEST_NAME)} ({scores[sample]:.2f})" for sample in most]
+    count = plural(int(np.count_nonzero(scores >= OUTLIER)), "sample")
+    return {"outliers": f"{count} with a score of {OUTLIER} or more", "least typical": ", ".join(named)}
 
 
 def ranked(contents: Contents) -> Iterator[tuple[int, str]]:

@@ -2,6 +2,6 @@
 
 Begin with ``solver``: start, iterate, stop. ``methods`` has the losses and updates, ``starts`` the starting points,
 ``graph`` and ``neighbours`` the neighbour graph and its parts, ``kmeans`` and ``metrics`` the clusters and their
-scores, ``landmarks`` the clusters of new samples.
+scores, ``landmarks`` the clusters of new samples, ``typicality`` and ``outliers`` how well samples fit.
 May import: ``blocks``, ``system``, ``settings``, ``fields`` and ``errors``. Reads no files and prints nothing.
 """

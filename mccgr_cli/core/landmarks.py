@@ -34,13 +34,16 @@ class Landmarks:
 
     @threads_for_blocks()
     def predict(self, source: BlockSource, assignments: Array) -> tuple[Array, Array]:
-        """The clusters of new samples, and how certain they are (0 to 1).
+        """The clusters of new samples, and how certain they are: see :meth:`vote`."""
+        return self.vote(self.projection.points(source), assignments)
+
+    def vote(self, points: Array, assignments: Array) -> tuple[Array, Array]:
+        """The clusters of new samples that are at these points, and how certain they are (0 to 1).
 
         ``assignments`` are the clusters of all old samples. The nearest landmarks vote for their clusters; a vote has
         the weight 1 / squared distance. So a landmark at the same place decides alone, and old samples keep their
         clusters. The certainty is the share of the votes for the winner.
         """
-        points = self.projection.points(source)
         columns, squares = neighbours_among(self.points, points, min(VOTERS, len(self.points)))
         votes = assignments[self.samples][columns]
         weights = 1 / np.maximum(squares, SAME**2)
@@ -69,5 +72,5 @@ def learn_landmarks(source: BlockSource, rho: Array, k: int, evenness: float | N
 
 
 def size_of_landmarks(samples: int, features: int, k: int) -> float:
-    """The bytes of landmarks in a file, about."""
-    return 4.0 * (min(samples, MOST_LANDMARKS) + features) * min(axes_for(k), samples, features)
+    """The bytes of landmarks and outlier scores in a file, about."""
+    return 4.0 * (min(samples, MOST_LANDMARKS) + features) * min(axes_for(k), samples, features) + 8.0 * samples

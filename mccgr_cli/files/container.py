@@ -65,9 +65,16 @@ LANDMARKS = {
     "landmarks/points": Field("pa", "real", within=(-2, 2)),
     "landmarks/samples": Field("p", "whole", within=NON_NEGATIVE),
 }
-# Comes with clusters of new samples: how certain each is, and the classes that clusters of the old samples are.
+# How densely some of the landmarks lie, with which the outlier scores of new samples are computed.
+DENSITY = {
+    "density/landmarks": Field("q", "whole", within=NON_NEGATIVE),
+    "density/radii": Field("q", "real", within=NON_NEGATIVE),
+    "density/spacings": Field("q", "real", within=NON_NEGATIVE),
+}
+# How certain the cluster of each sample is, and how isolated each sample is. With clusters of new samples, also the
+# classes that clusters of the old samples are.
 PREDICTED = {
-    "certainty": Field("n", "real", within=(0, 1)),
+    "certainty": Field("n", "real", within=(-1, 1)),
     "outlier": Field("n", "real", within=NON_NEGATIVE),
     "correspondence/clusters": Field("m", "whole"),
     "correspondence/classes": Field("m", "text"),
@@ -113,12 +120,13 @@ CHECKPOINT = {
 SCHEMA: Mapping[str, Mapping[str, Field]] = {
     "matrix": {"X": Field("nd", "matrix", required=True), **NAMES, **EXTRACTED},
     "graph": {"A": Field("nn", "matrix", required=True, within=NON_NEGATIVE), "sample_names": NAMES["sample_names"]},
-    "factors": {**FACTORS, **NAMES, **LANDMARKS},
+    "factors": {**FACTORS, **NAMES, **LANDMARKS, **DENSITY, "outlier": PREDICTED["outlier"]},
     "clusters": {
         "assignments": Field("n", "whole", required=True),
         **{name: replace(field, required=False) for name, field in FACTORS.items()},  # if factors were clustered
         **NAMES,
         **LANDMARKS,
+        **DENSITY,
         **PREDICTED,
     },
     "results": RESULTS,
@@ -129,6 +137,7 @@ SCHEMA: Mapping[str, Mapping[str, Field]] = {
 TOGETHER = (
     tuple(FACTORS),
     tuple(LANDMARKS),
+    tuple(DENSITY),
     tuple(name for name in PREDICTED if name.startswith("correspondence/")),
     tuple(name for name in EXTRACTED if name.startswith("skipped/")),
     tuple(name for name in EXTRACTED if name.startswith("images/")),
@@ -283,6 +292,8 @@ def _check_lengths(kind: str, datasets: Mapping[str, Any], where: str) -> None:
             raise DataError(where, "/labels points outside /label_names", "the file is damaged")
     if "landmarks/samples" in datasets and "n" in seen and datasets["landmarks/samples"].max() >= seen["n"][0]:
         raise DataError(where, f"/landmarks/samples points outside /{seen['n'][1]}", "the file is damaged")
+    if "density/landmarks" in datasets and datasets["density/landmarks"].max() >= seen.get("p", (0, ""))[0]:
+        raise DataError(where, "/density/landmarks points outside /landmarks/points", "the file is damaged")
 
 
 def _read_provenance(file: h5py.File) -> dict[str, Any]:

@@ -18,14 +18,16 @@ from mccgr_cli.core.graph import GraphHealth
 from mccgr_cli.core.methods import METHODS
 from mccgr_cli.core.neighbours import Search
 from mccgr_cli.core.solver import Factors, transform
+from mccgr_cli.core.typicality import below_one, certainty_of
 from mccgr_cli.errors import DataError, ParameterError
-from mccgr_cli.files.container import FACTORS, LANDMARKS, Contents
+from mccgr_cli.files.container import DENSITY, FACTORS, LANDMARKS, Contents
 from mccgr_cli.files.lazy_matrix import StoredMatrix
 from mccgr_cli.files.readers import Loaded
 from mccgr_cli.settings import NORMALIZATIONS, ORTHOGONAL, GraphSettings, Settings
 from mccgr_cli.workflow.factorization import choose_graph
 
 GRAPH_COUNTS = ("edges", "isolated", "components")  # of GraphHealth, stored with factors
+NEIGHBORS = "outlier_neighbors"  # attribute: the number of neighbours in an outlier score
 SAME_FEATURES = "describe the new samples by the same features; images with 'mccgr extract --codebook'"
 
 
@@ -110,9 +112,12 @@ def cluster(
     if assign is None:
         assign = assignment_of(contents.attributes.get("form") == ORTHOGONAL and k == components)
     assignments = assign_clusters(samples, k, assign, restarts, seed)
-    factors = {name: contents[name] for name in (*FACTORS, *LANDMARKS) if name in contents}
+    kept = {name: contents[name] for name in (*FACTORS, *LANDMARKS, *DENSITY, "outlier") if name in contents}
     chosen = {"cluster_k": k, "cluster_assign": assign, "cluster_restarts": restarts, "cluster_seed": seed}
-    return Contents("clusters", {"assignments": assignments, **factors, **names}, {**contents.attributes, **chosen})
+    certainty, kind = certainty_of(below_one(samples)[0] if "W" in contents else samples, assignments, assign)
+    if certainty is not None:
+        kept["certainty"], chosen["certainty_kind"] = certainty, kind
+    return Contents("clusters", {"assignments": assignments, **kept, **names}, {**contents.attributes, **chosen})
 
 
 def assignment_of(components_are_clusters: bool) -> str:
@@ -148,9 +153,13 @@ def transform_matrix(factors: Loaded, matrix: Loaded, X: Matrix | StoredMatrix) 
     learnt, names = factors.contents, matrix.contents.names()
     W = transform(matched_blocks(factors, matrix, X), learnt["H"], learnt["rho"], method)
     kept = {name: learnt[name] for name in (*FACTORS, "feature_names") if name != "W" and name in learnt}
-    of_old_graph = [f"graph_{name}" for name in GRAPH_COUNTS]  # new samples have no graph
-    attributes = {name: value for name, value in learnt.attributes.items() if name not in of_old_graph}
-    return Contents("factors", {"W": W, **names, **kept}, attributes)
+    return Contents("factors", {"W": W, **names, **kept}, attributes_for_new(learnt))
+
+
+def attributes_for_new(learnt: Contents) -> dict[str, Any]:
+    """The attributes that hold for new samples too: these have no graph, and other neighbours."""
+    of_old = [*(f"graph_{name}" for name in GRAPH_COUNTS), NEIGHBORS]
+    return {name: value for name, value in learnt.attributes.items() if name not in of_old}
 
 
 def matched_blocks(factors: Loaded, matrix: Loaded, X: Matrix | StoredMatrix) -> BlockSource:

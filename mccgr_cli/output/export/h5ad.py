@@ -21,7 +21,8 @@ from mccgr_cli.output.export import NOUNS, Export, clean, length, others
 
 VERSIONS = {"anndata": "0.1.0", "dict": "0.1.0", "csr_matrix": "0.1.0"}  # of each encoding
 VERSION = "0.2.0"  # of all other encodings
-PLACED = ("X", "A", "W", "H", "rho", "assignments", "certainty", "codebook")  # datasets that do not go into uns
+OF_SAMPLES = ("certainty", "outlier")
+PLACED = ("X", "A", "W", "H", "rho", "assignments", *OF_SAMPLES, "codebook")  # datasets that do not go into uns
 
 
 @dataclass(frozen=True)
@@ -65,8 +66,7 @@ def parts(export: Export) -> dict[str, Any]:
     if "assignments" in contents:
         ids, codes = np.unique(contents["assignments"], return_inverse=True)
         observed["cluster"] = Categories([str(number) for number in ids], codes)
-    if "certainty" in contents:
-        observed["certainty"] = contents["certainty"]
+    observed |= {name: contents[name] for name in OF_SAMPLES if name in contents}
     labels = contents.labels_as_text()
     if labels is not None:
         observed["label"] = categories(labels, contents.datasets.get("label_names"))

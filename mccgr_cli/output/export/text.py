@@ -65,12 +65,11 @@ def as_mtx(export: Export, what: str) -> bytes:
 
 
 def assignments(export: Export) -> Rows:
-    """One row per sample. New samples also have a certainty and, if the old samples had classes, a class."""
+    """One row per sample. New samples also have a class, if the old samples had classes."""
     contents = export.contents
     labels, classes = contents.labels_as_text(), contents.correspondence()
     columns = {"sample": names(export, "n"), "cluster": contents["assignments"].tolist()}
-    if "certainty" in contents:
-        columns["certainty"] = contents["certainty"].tolist()
+    columns |= {name: contents[name].tolist() for name in ("certainty", "outlier") if name in contents}
     if classes:
         of_samples = [classes.get(cluster, "") for cluster in columns["cluster"]]
         columns["class"] = checked(export, of_samples, "class")

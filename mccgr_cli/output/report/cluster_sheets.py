@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mccgr_cli.blocks.protocol import Array
-from mccgr_cli.output.report.clusters import FIRST, LAST, Cluster, Findings, below_one
+from mccgr_cli.core.typicality import below_one
+from mccgr_cli.output.report.clusters import FIRST, LAST, Cluster, Findings
 
 if TYPE_CHECKING:
     from mccgr_cli.images.thumbnails import Thumbnail

@@ -8,10 +8,10 @@ from functools import cached_property
 from itertools import zip_longest
 
 import numpy as np
-from scipy.spatial.distance import cdist
 
-from mccgr_cli.blocks.protocol import Array, chunks
+from mccgr_cli.blocks.protocol import Array
 from mccgr_cli.core.metrics import Scores, evaluate
+from mccgr_cli.core.typicality import LEAD, SILHOUETTE, VOTES, below_one, typicality
 from mccgr_cli.files.container import Contents
 from mccgr_cli.files.readers import Loaded
 from mccgr_cli.output.curves import cluster_looks
@@ -21,7 +21,6 @@ MOST_OUTLIERS = 60
 ORDINARY = 1.0  # the outlier score of a sample that is as isolated as its neighbours
 FIRST, LAST = 24, 6  # samples of a cluster that are seen at once: the most typical and the least certain
 LONGEST_NAME = 300
-ROWS = 4096  # samples that are compared with all cluster means at a time
 
 
 @dataclass(frozen=True)
@@ -59,6 +58,13 @@ class Findings:
     @property
     def samples(self) -> int:
         return len(self.contents["assignments"])
+
+    @property
+    def certainty_kind(self) -> str:
+        """What the certainty is: LEAD, SILHOUETTE or VOTES."""
+        attributes = self.contents.attributes
+        computed = LEAD if attributes.get("cluster_assign") == "max" else SILHOUETTE
+        return str(attributes.get("certainty_kind", VOTES if "certainty" in self.contents else computed))
 
     @cached_property
     def coefficients(self) -> tuple[Array, int]:
@@ -120,6 +126,7 @@ def find(given: Loaded, truth: list[str] | None, most: int) -> Findings:
     if "W" in contents:
         W, _ = below_one(contents["W"])
         certainty, distance = typicality(W, assignments, contents.attributes.get("cluster_assign"))
+    certainty = contents.datasets.get("certainty", certainty)  # files of 0.1 have none
     clusters = []
     for place, number in enumerate(np.unique(assignments).tolist()):
         members = np.flatnonzero(assignments == number)
@@ -148,12 +155,6 @@ def classes_by_cluster(scores: Scores) -> dict[int, tuple[int, str | None, list[
     return found
 
 
-def below_one(values: Array) -> tuple[Array, int]:
-    """Values in double precision, divided by a power of two, which changes no digit; and the exponent of that power."""
-    exponent = int(np.frexp(values.max(initial=0).astype(np.float64))[1])
-    return np.ldexp(values.astype(np.float64), -exponent), exponent
-
-
 def shortened(classes: Sequence[str]) -> list[str]:
     """Short names of classes; different classes keep different names."""
     known: dict[str, str] = {}
@@ -163,37 +164,6 @@ def shortened(classes: Sequence[str]) -> list[str]:
         known[name] = f"{short} ({len(known)})" if short in taken else short
         taken.add(short)
     return [known[name] for name in classes]
-
-
-def typicality(W: Array, assignments: Array, assign: object = None) -> tuple[Array | None, Array]:
-    """How certain it is that a sample belongs to its cluster (n,), and its distance from the mean of the cluster (n,).
-
-    The certainty is (b - a) / max(a, b): a is the distance of a row of W from the mean of its own cluster, b the
-    distance from the nearest other mean. This is the simplified silhouette (Vendramin, Campello and Hruschka 2010):
-    1 at its own mean, 0 between two means, below 0 nearer to another mean. Where clusters are the largest
-    coefficients, the certainty is (a - b) / a with a the largest coefficient and b the next. None with one cluster.
-    """
-    numbers, place = np.unique(assignments, return_inverse=True)
-    sizes = np.bincount(place)
-    means = np.stack([np.bincount(place, column) for column in W.T], axis=1) / sizes[:, None]
-    own, other = np.empty(len(W)), np.full(len(W), np.inf)
-    for rows in chunks(len(W), ROWS):
-        far = cdist(W[rows], means)
-        index = np.arange(len(far)), place[rows]
-        own[rows] = far[index]
-        far[index] = np.inf
-        other[rows] = far.min(axis=1)
-    if assign == "max" and W.shape[1] > 1 and (W.argmax(axis=1) == assignments).all():
-        next_largest, largest = np.partition(W, -2, axis=1)[:, -2:].T
-        return ratio(largest - next_largest, largest), own
-    if len(numbers) == 1:
-        return None, own
-    return ratio(other - own, np.maximum(own, other)), own
-
-
-def ratio(part: Array, whole: Array) -> Array:
-    """0 where both are 0."""
-    return np.divide(part, whole, out=np.zeros(len(part)), where=whole > 0)
 
 
 def spread(members: Array, quota: int) -> Array:
