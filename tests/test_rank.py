@@ -305,6 +305,21 @@ def test_few_of_many_samples_are_used_and_that_is_said(mccgr, X_file):
     assert outcome.status == 0
 
 
+@pytest.mark.parametrize(
+    ("shape", "most"),
+    [((5000, 1280), 50), ((399, 1280), 30), ((60, 24), 6), ((59, 24), 5), ((15, 24), 5), ((4, 24), 3), ((5000, 4), 4)],
+)
+def test_the_usual_numbers_leave_enough_samples_for_each_cluster(shape, most):
+    found = ranking.usual_ks(shape, 0.8)
+    assert (found[0], found[-1]) == (2, most)
+    ranking.check_plan(ranking.Plan(found, 2, 0.8, 0, Settings(k=1), GraphSettings()), shape)
+
+
+def test_the_usual_numbers_are_tried_if_none_is_named(mccgr, X_file):
+    found = json.loads(mccgr("rank", X_file, *FAST, "--samples", 40, "--format", "json").stdout)
+    assert [row["k"] for row in found["criteria"]] == [1, 2, 3, 4, 5]
+
+
 def test_too_many_components_are_refused(refused, X_file):
     message = refused("rank", X_file, "--k", "2-25", *FAST, status=2)
     assert "25 components" in message

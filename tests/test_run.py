@@ -12,13 +12,17 @@ import time
 from pathlib import Path
 
 import h5py
+import numpy as np
 import pytest
 
+from mccgr_cli.cli import run_plan
+from mccgr_cli.cli.rank import Trials
 from mccgr_cli.cli.run import command as run_command
 from mccgr_cli.files import atomic_write as storage
 from mccgr_cli.images.find import images_in_folder
 from mccgr_cli.images.grid import adapt_to_images
 from mccgr_cli.images.settings import Description
+from mccgr_cli.workflow import ranking
 
 TEXTURES = Path(__file__).parent.parent / "sample_data" / "textures"
 FILES = ["clusters.csv", "clusters.h5", "factors.h5", "matrix.h5", "report.html", "run.json"]
@@ -44,6 +48,19 @@ def run(mccgr, tmp_path):
         return outcome
 
     return call
+
+
+@pytest.fixture
+def few_trials(monkeypatch, one_thread):
+    """Runs that look for k look less closely."""
+    monkeypatch.setattr(ranking, "MASKS", 3)
+    monkeypatch.setattr(run_plan, "TRIALS", Trials(runs=3, samples=50))
+
+
+@pytest.fixture
+def noise(tmp_path):
+    np.save(tmp_path / "noise.npy", np.random.default_rng(0).gamma(2.0, 1.0, (50, 30)))
+    return tmp_path / "noise.npy"
 
 
 def stages_done(outcome):
@@ -80,6 +97,62 @@ def test_a_matrix_needs_no_images(run, X_file, tmp_path):
     assert not (tmp_path / "out" / "matrix.h5").exists()
     X_file.write_bytes(X_file.read_bytes() + b"\0")
     assert stages_done(run(X_file, "--k", 3, "--assign", "max"))[0] == "factorize"
+
+
+def test_without_k_it_is_the_one_that_rank_recommends(run, mccgr, X_file, tmp_path, few_trials):
+    outcome = run(X_file, "--seed", 1, "--jobs", 0)
+    assert stages_done(outcome) == ["rank", "factorize", "cluster", "export", "report"]
+    assert "accuracy  1.0000" in outcome.stdout
+    mccgr("rank", X_file, "--runs", 3, "--samples", 50, "--seed", 1, "--jobs", 0, "-o", tmp_path / "ranks.h5")
+    with h5py.File(tmp_path / "out" / "ranks.h5") as ours, h5py.File(tmp_path / "ranks.h5") as theirs:
+        assert ours.keys() == theirs.keys()
+        for name in theirs:
+            assert ours[name][:].tobytes() == theirs[name][:].tobytes()
+        assert ours.attrs["recommended"] == 3
+        assert f"\nk = 3: {theirs.attrs['reasons']}\n" in outcome.stderr
+        line = json.loads(ours.attrs["provenance"])["command_line"]
+    out = tmp_path / "out" / "ranks.h5"
+    assert line == f"mccgr rank {X_file} --runs 3 --samples 50 --seed 1 -o {out}"
+
+
+def test_k_is_not_looked_for_again(run, X_file, tmp_path, few_trials):
+    first = run(X_file, "--jobs", 0)
+    (why,) = (line for line in first.stderr.splitlines() if line.startswith("k = 3: "))
+    again = run(X_file, "--k", "auto", "--jobs", 0)
+    assert stages_done(again) == []
+    assert why in again.stderr.splitlines()
+    assert stages_done(run(X_file, "--k", 3)) == []
+    assert stages_done(run(X_file, "--k", 2)) == ["factorize", "cluster", "export", "report"]
+    assert stages_done(run(X_file)) == ["factorize", "cluster", "export", "report"]
+    assert stages_done(run(X_file, "--normalize", "l1", "--jobs", 0))[0] == "rank"
+    other = shutil.copy(X_file, tmp_path / "other.h5")
+    run(other, "--k", 3, "--overwrite")
+    assert not (tmp_path / "out" / "ranks.h5").exists()
+
+
+def test_without_structure_nothing_is_clustered(run, refused, noise, tmp_path, few_trials):
+    for _ in range(2):
+        message = refused("run", noise, "--jobs", 0, "-q", "-o", tmp_path / "out")
+        assert message.startswith(f"{noise}: No structure: ")
+        assert message.endswith("; give --k to cluster it nevertheless")
+        assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["ranks.h5", "run.json"]
+    assert stages_done(run(noise, "--k", 2)) == ["factorize", "cluster", "export", "report"]
+
+
+def test_k_is_looked_for_in_the_matrix_of_the_images(mccgr, images, tmp_path, few_trials):
+    outcome = mccgr("run", images, *QUICK, "-o", tmp_path / "out")
+    assert stages_done(outcome)[:2] == ["extract", "rank"]
+    with h5py.File(tmp_path / "out" / "ranks.h5") as file:
+        assert list(file["k"]) == [1, 2, 3, 4, 5]
+        (matrix,) = json.loads(file.attrs["provenance"])["inputs"]
+    assert Path(matrix["name"]).name == "matrix.h5"
+
+
+def test_a_start_needs_its_k(refused, X_file, tmp_path):
+    message = refused("run", X_file, "--init", X_file, "-o", tmp_path / "out", status=2)
+    assert message.startswith("--init: ")
+    assert message.endswith("give this number with --k")
+    assert not (tmp_path / "out").exists()
 
 
 def test_the_stages_are_those_of_the_other_commands(run, mccgr, X_file, tmp_path):
@@ -158,6 +231,7 @@ def test_a_damaged_list_of_what_was_done_costs_nothing_but_time(run, X_file, tmp
         (["--words", "5"], "is a matrix; leave it out"),
         (["--radii", "4"], "--radii"),
         (["--k", "900"], "900 components"),
+        (["--k", "some"], "none of auto"),
         (["--alpha", "1", "--strength", "1"], "give one of them"),
     ],
 )
@@ -285,9 +359,10 @@ def test_an_interrupted_run_goes_on_where_it_was(images, tmp_path):
 
 
 def test_every_option_of_a_stage_is_an_option_of_the_run():
-    from mccgr_cli.cli import cluster, extract, factorize, report
+    from mccgr_cli.cli import cluster, extract, factorize, rank, report
 
     own = {parameter.name for parameter in run_command.params}
     left_out = {"graph_file", "checkpoint", "checkpoint_every", "resume", "images", "restarts", "normalize"}
-    for stage in (extract, factorize, cluster, report):
+    left_out |= {"ks", "runs", "share", "samples"}
+    for stage in (extract, rank, factorize, cluster, report):
         assert {parameter.name for parameter in stage.command.params} - own - left_out == set()

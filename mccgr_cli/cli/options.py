@@ -297,8 +297,8 @@ def parameters(*values: Any, **more: Any) -> dict[str, Any]:
     return {name: value for one in values for name, value in asdict(one).items()} | more
 
 
-def command_line(name: str, *values: Any, **more: Any) -> list[str]:
-    """A command line with these settings, for people to read and repeat."""
+def command_line(name: str, *values: Any, without: Collection[str] = (), **more: Any) -> list[str]:
+    """A command line with these settings, except those ``without``, for people to read and repeat."""
     words: list[str] = []
     for flag, value in more.items():
         words += [f"--{flag.replace('_', '-')}", str(value)] if value is not None else []
@@ -308,7 +308,7 @@ def command_line(name: str, *values: Any, **more: Any) -> list[str]:
             value = getattr(one, part.name)
             if part.name == "source":
                 words = [str(value), *words]
-            elif value != part.default:
+            elif part.name not in without and value != part.default:
                 setting = settings.get(part.name)
                 flag = setting.flags[-1] if setting and setting.flags else f"--{part.name.replace('_', '-')}"
                 words += [flag] if value is True else [flag, as_typed(value, setting)]

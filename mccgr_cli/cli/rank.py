@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from dataclasses import MISSING, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from mccgr_cli.catalog import RANK_HEADINGS
@@ -14,18 +14,21 @@ from mccgr_cli.fields import Bounds, basic_option, whole
 from mccgr_cli.settings import GraphSettings, RowSettings, Settings
 
 if TYPE_CHECKING:
-    from mccgr_cli.workflow.ranking import Ranking
+    from mccgr_cli.blocks.protocol import Matrix
+    from mccgr_cli.cli.job import Caller, Job
+    from mccgr_cli.workflow.ranking import Plan, Ranking
 
 
 @dataclass(frozen=True)
 class Trials:
     """The numbers of components to try, and how often."""
 
-    ks: tuple[int, ...] = basic_option(
-        MISSING,
+    ks: tuple[int, ...] | None = basic_option(
+        None,
         "Numbers of components to try: 2-15 or 2,4,8. The prediction of k = 1 is always computed.",
         flags=("--k",),
         type=types.Numbers(min=1, max=10_000),
+        default_text="2-10,12,15,20,25,30,40,50, but no number above 5 that is more than a tenth of the samples",
     )
     runs: int = basic_option(
         20, "Factorizations for each --k, each on another random part of the samples.", values=whole(2, 10_000)
@@ -84,45 +87,71 @@ def command(
 
     \b
     Examples:
+      mccgr rank X.h5
       mccgr rank X.h5 --k 2-15
       mccgr rank X.h5 --k 2-15 -o ranks.h5 && mccgr plot ranks.h5 -o ranks.svg
       mccgr factorize X.h5 --k "$(mccgr rank X.h5 --k 2-15 --format k)"
     """
+    rank(matrix, trials, settings, graph, rows.normalize, style, resources, output)
+
+
+def rank(
+    matrix: MatrixInput,
+    trials: Trials,
+    settings: Settings,
+    graph: GraphSettings,
+    normalize: str,
+    style: str | None,
+    resources: Resources,
+    output: Output,
+    caller: Caller | None = None,
+) -> None:
+    """Recommend a number of components; print the criteria in this style, and write them if there is an output."""
+    from mccgr_cli.blocks import rows
     from mccgr_cli.blocks.in_memory import MemoryBlocks
-    from mccgr_cli.blocks.rows import normalize
     from mccgr_cli.cli.job import Job, show
     from mccgr_cli.workflow import ranking, stages
     from mccgr_cli.workflow.choice import settle
 
-    plan = ranking.Plan(trials.ks, trials.runs, trials.share, settings.seed, settings, graph)
-    parameters = options.parameters(matrix, settings, graph, trials, normalize=rows.normalize)
+    parameters = options.parameters(matrix, settings, graph, trials, normalize=normalize)
     del parameters["k"]
-    with Job("rank", output, parameters, resources=resources) as job:
+    with Job("rank", output, parameters, resources=resources, caller=caller) as job:
         X = stages.prepare(job.load_matrix(matrix), "none", "float64")
         whole = X.shape[0]
         X = ranking.draw_samples(X, trials.samples, settings.seed)
+        ks = trials.ks or ranking.usual_ks(X.shape, trials.share)
+        plan = ranking.Plan(ks, trials.runs, trials.share, settings.seed, settings, graph)
         ranking.check_plan(plan, X.shape)
-        middle = trials.ks[len(trials.ks) // 2]
-        how, graph, choice = settle(MemoryBlocks(X), middle, settings.seed, rows.normalize, graph)
+        job.parameters["ks"] = ks
+        middle = ks[len(ks) // 2]
+        how, graph, choice = settle(MemoryBlocks(X), middle, settings.seed, normalize, graph)
         if choice is not None:
             job.reporter.note(f"{choice}, for k = {middle}")
-        X, plan = normalize(X, how), replace(plan, graph=graph)
+        X, plan = rows.normalize(X, how), replace(plan, graph=graph)
         if X.shape[0] < whole:
             job.reporter.note(f"{X.shape[0]} of {whole} samples are used, drawn at random (--samples)")
-        tasks = plan.tasks()
-        outcomes: list[Any] = [None] * len(tasks)
-        with job.workers(len(tasks)) as workers, job.reporter.counting("tasks") as count:
-            count("ranking", 0, len(tasks))
-            for done, (number, outcome) in enumerate(workers.as_completed(ranking.run_task, tasks, (X, plan), None), 1):
-                outcomes[number] = outcome
-                count("ranking", done, len(tasks))
-        found = ranking.combine(tasks, outcomes, X, plan)
-        for k, why in sorted(found.failures.items()):
-            job.reporter.note(f"k={k}: a run failed: {why}")
-        if not job.to_stdout:
+        found = do_tasks(job, X, plan)
+        if style is not None and not job.to_stdout:
             show(FORMATS[style](found))
         if output.path is not None:
             job.write(ranking.ranks_contents(found, plan, X.shape[0], how))
+
+
+def do_tasks(job: Job, X: Matrix, plan: Plan) -> Ranking:
+    """The criteria for every k, computed by the workers of the job."""
+    from mccgr_cli.workflow import ranking
+
+    tasks = plan.tasks()
+    outcomes: list[Any] = [None] * len(tasks)
+    with job.workers(len(tasks)) as workers, job.reporter.counting("tasks") as count:
+        count("ranking", 0, len(tasks))
+        for done, (number, outcome) in enumerate(workers.as_completed(ranking.run_task, tasks, (X, plan), None), 1):
+            outcomes[number] = outcome
+            count("ranking", done, len(tasks))
+    found = ranking.combine(tasks, outcomes, X, plan)
+    for k, why in sorted(found.failures.items()):
+        job.reporter.note(f"k={k}: a run failed: {why}")
+    return found
 
 
 def as_rows(found: Ranking) -> list[dict[str, Any]]:

@@ -3,32 +3,31 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import MISSING, dataclass, replace
+from dataclasses import MISSING, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import click
+
 from mccgr_cli import __version__
-from mccgr_cli.cli import options
-from mccgr_cli.cli.checkpointing import Checkpointing
-from mccgr_cli.cli.cluster import cluster
+from mccgr_cli.cli import options, types
 from mccgr_cli.cli.evaluate import evaluate
-from mccgr_cli.cli.export import Exported, export
-from mccgr_cli.cli.extract import MODEL, ImageInput, extract, refuse_unused
-from mccgr_cli.cli.factorize import INIT, Factorization, factorize
+from mccgr_cli.cli.extract import MODEL, ImageInput, refuse_unused
+from mccgr_cli.cli.factorize import INIT
 from mccgr_cli.cli.group import invocation
-from mccgr_cli.cli.help import as_typed
+from mccgr_cli.cli.help import GroupedOption, as_typed
 from mccgr_cli.cli.options import MatrixInput, Output, Resources
-from mccgr_cli.cli.report import Appearance, ReportInput, report
+from mccgr_cli.cli.report import Appearance
+from mccgr_cli.cli.run_plan import FILES, RANK, TRIALS, Request, Stage, plan
 from mccgr_cli.errors import OutputError, ParameterError
-from mccgr_cli.fields import settings_of
+from mccgr_cli.fields import settings_of, whole
 from mccgr_cli.images.settings import Description, Learning, ModelSettings
-from mccgr_cli.settings import ClusterSettings, GraphSettings, RowSettings, Settings
+from mccgr_cli.settings import AUTO, INITS, ClusterSettings, GraphSettings, RowSettings, Settings
 
 if TYPE_CHECKING:
-    from mccgr_cli.cli.job import Caller
     from mccgr_cli.cli.progress import Staging
     from mccgr_cli.files.run_manifest import Manifest
     from mccgr_cli.images.find import ImageFile
@@ -57,47 +56,18 @@ FOLDER: dict[str, dict[str, Any]] = {
 }
 
 
-@dataclass(frozen=True)
-class Request:
-    """What ``mccgr run`` is to do."""
-
-    matrix: MatrixInput
-    settings: Settings
-    graph: GraphSettings
-    rows: RowSettings
-    images: ImageInput
-    network: ModelSettings
-    learning: Learning
-    description: Description
-    clusters: ClusterSettings
-    appearance: Appearance
-    labels: str | None
-    resources: Resources
-    output: Output
-
-    @property
-    def folder(self) -> Path:
-        return Path(str(self.output.path))
-
-    def inputs(self) -> list[tuple[str, str]]:
-        """Files to read, with the names of their options."""
-        named = {"SOURCE": self.matrix.source, "--codebook": self.images.codebook, "--labels": self.labels}
-        return [(where, name) for where, name in {**named, "--init": self.settings.init}.items() if name is not None]
-
-
-@dataclass(frozen=True)
-class Stage:
-    """One stage of a run, and the file that it writes."""
-
-    name: str
-    file: str
-    values: tuple[Any, ...]  # input and settings, on which the file depends
-    perform: Callable[[Output, Caller], None]
-    files: tuple[str | None, ...] = ()  # other files on which it depends
-
-
 @options.command
-@options.gathered("settings", Settings, changed={"init": INIT})
+@click.option(
+    "--k",
+    cls=GroupedOption,
+    type=types.WordOrNumber((AUTO,), whole(1)),
+    default=AUTO,
+    show_default=True,
+    metavar=f"[{AUTO}|N]",
+    help=f"Number of components (clusters). auto: the number that 'mccgr rank SOURCE --runs {TRIALS.runs} --samples "
+    f"{TRIALS.samples}' recommends. This takes about as long as 200 runs on up to {TRIALS.samples} samples.",
+)
+@options.gathered("settings", Settings, changed={"init": INIT}, k=1)
 @options.gathered("output", Output, changed=FOLDER)
 @options.gathered("rows", RowSettings)
 @options.preset
@@ -114,6 +84,7 @@ class Stage:
 @options.resources("jobs", "memory", "scheduler")
 def command(
     matrix: MatrixInput,
+    k: int | str,
     settings: Settings,
     graph: GraphSettings,
     rows: RowSettings,
@@ -131,19 +102,24 @@ def command(
     """Cluster images or a matrix, and write a report: all stages in one command.
 
     SOURCE is a folder of images, as for extract, or a matrix, as for factorize. The output folder gets a file from each
-    stage: matrix.h5 (from images), factors.h5, clusters.h5, clusters.csv and report.html. The scores are printed if
-    there are labels. Re-running repeats only the stages whose inputs or options changed, and an interrupted run
-    continues. Small images get a finer grid and smaller patches, unless you give --step or --radii.
+    stage: matrix.h5 (from images), ranks.h5 (without --k), factors.h5, clusters.h5, clusters.csv and report.html. The
+    scores are printed if there are labels. Re-running repeats only the stages whose inputs or options changed, and an
+    interrupted run continues. Small images get a finer grid and smaller patches, unless you give --step or --radii.
+
+    Without --k, the number of clusters is found as 'mccgr rank' does it, and printed with the reasons. Read them: they
+    say if the number is doubtful. If the data show no structure, the run ends there.
 
     \b
     Examples:
+      mccgr run images/ --model efficientnet-lite0 -o out
       mccgr run images/ --model efficientnet-lite0 --k 5 -o out
       mccgr run images/ --k 5 -o out
       mccgr run counts.h5ad --k 8 --label-key cell_type -o out
       mccgr run images/ --k 5 --words 1000 --preset paper -o out
     """
     about_images = (images, network, learning, description)
-    request = Request(matrix, settings, graph, rows, *about_images, clusters, appearance, labels, resources, output)
+    chosen = (k if isinstance(k, int) else None, settings, graph, rows)
+    request = Request(matrix, *chosen, *about_images, clusters, appearance, labels, resources, output)
     run(request)
     if labels is not None or has_labels(request.folder):
         evaluate(str(request.folder / "clusters.h5"), labels, style)
@@ -158,19 +134,20 @@ def run(request: Request) -> None:
     images = find_images(request)
     usual = request.description
     if images is not None:
-        if request.settings.k > len(images):
-            what = f"{request.settings.k} components are more than the {len(images)} images"
+        if request.k is not None and request.k > len(images):
+            what = f"{request.k} components are more than the {len(images)} images"
             raise ParameterError("--k", what, f"give at most {len(images)}")
         request = replace(request, description=grid_for(request, images))
-    stages = list(plan(request, images is not None))
-    with lock(folder, stages, request) as manifest:
+    files = request.files
+    with lock(folder, files, request) as manifest:
         if request.description != usual:
             radii = as_typed(request.description.radii)
             reporter.note(f"the images are small: --step {request.description.step} --radii {radii}")
         key = fingerprint_of(request.matrix.source, images)
-        with reporter.staging([stage.name for stage in stages]) as staging:
-            for number, stage in enumerate(stages, 1):
-                key = do_stage(stage, key, manifest, request.output, staging, last=number == len(stages))
+        with reporter.staging(list(files)) as staging:
+            for number, stage in enumerate(plan(request, reporter), 1):
+                done = do_stage(stage, key, manifest, request.output, staging, last=number == len(files))
+                key = key if stage.name == RANK else done  # the next stages depend only on k
     reporter.note(f"open {folder / 'report.html'} in a browser")
 
 
@@ -185,6 +162,9 @@ def check(request: Request) -> None:
         raise ParameterError("-o", "a folder cannot go to standard output", "name a folder")
     if len(words) > 1:
         raise ParameterError("--words", f"{len(words)} sizes, but one matrix is clustered", "give one of them")
+    if request.k is None and request.settings.init not in INITS:
+        what = f"{request.settings.init} has a number of components already"
+        raise ParameterError("--init", what, "give this number with --k")
     for where, name in request.inputs():
         with input_errors(name):
             path = Path(split_inner(name)[0])
@@ -221,56 +201,22 @@ def grid_for(request: Request, images: Sequence[ImageFile]) -> Description:
     return adapt_to_images(images, usual, request.images.max_pixels)
 
 
-def plan(request: Request, from_images: bool) -> Iterator[Stage]:
-    """The stages in their order, each with its own settings."""
-    folder, resources, images, matrix = request.folder, request.resources, request.images, request.matrix
-    shown = None
-    if from_images:
-        described = (images, request.network, request.learning, request.description)
-        workers = Resources(jobs=resources.jobs, scheduler=resources.scheduler)
-        files = (images.codebook, model_file(request.network))
-        yield Stage("extract", "matrix.h5", described, partial(extract, *described, workers), files)
-        matrix, shown = MatrixInput(str(folder / "matrix.h5")), request.matrix.source
-    factorization = Factorization(matrix, request.settings, request.graph, request.rows)
-    memory = Resources(memory=resources.memory, scheduler=resources.scheduler)
-    checkpoint = Checkpointing(str(folder / "factors.part.h5"))
-    yield Stage(
-        *("factorize", "factors.h5", (matrix, request.settings, request.graph, request.rows)),
-        partial(factorize, factorization, memory, checkpoint),
-        (request.settings.init if factorization.starts_from_file else None,),
-    )
-    factors, clusters = (MatrixInput(str(folder / name)) for name in ("factors.h5", "clusters.h5"))
-    clustering = (factors, request.clusters)
-    yield Stage("cluster", "clusters.h5", clustering, partial(cluster, *clustering, "none"))
-    yield Stage("export", "clusters.csv", (clusters,), partial(export, clusters, Exported(), None))
-    about = ReportInput(clusters.source, request.labels, shown, images.max_pixels)
-    workers = Resources(jobs=resources.jobs)
-    reporting = (about, request.appearance)
-    yield Stage("report", "report.html", reporting, partial(report, *reporting, workers), (request.labels,))
-
-
-def model_file(network: ModelSettings) -> str | None:
-    """The file of the network that describes images, if it is not a ready one."""
-    from mccgr_cli.images.network.ready import READY
-
-    return None if network.model in READY else network.model
-
-
 def do_stage(stage: Stage, before: str, manifest: Manifest, output: Output, staging: Staging, last: bool) -> str:
     """Do a stage unless its file is current; return its key, on which the next stages depend."""
     from mccgr_cli.cli.job import Caller
     from mccgr_cli.files.run_manifest import hash_of
 
-    folder = Path(str(output.path))
+    folder, file = Path(str(output.path)), FILES[stage.name]
     leaves = f"finished stages are kept in {folder}; the same command continues"
-    parameters = {name: value for name, value in options.parameters(*stage.values).items() if name != "source"}
+    without = ("source", *stage.without)
+    parameters = {name: value for name, value in options.parameters(*stage.values).items() if name not in without}
     key = hash_of(__version__, stage.name, parameters, checksums(stage.files), before)
-    if manifest.is_current(stage.name, key, stage.file):
+    if manifest.is_current(stage.name, key, file):
         staging.skip(stage.name)
         return key
-    path = str(folder / stage.file)
-    words = [*options.command_line(stage.name, *stage.values), "-o", path]
-    caller = Caller(words, partial(manifest.add, stage.name, key, stage.file), last)
+    path = str(folder / file)
+    words = [*options.command_line(stage.name, *stage.values, without=stage.without), "-o", path]
+    caller = Caller(words, partial(manifest.add, stage.name, key, file), last)
     staging.begin(stage.name)
     invocation().leaves = leaves
     try:
@@ -315,7 +261,7 @@ def fingerprint_of(source: str, images: list[ImageFile] | None) -> str:
 
 
 @contextmanager
-def lock(folder: Path, stages: Sequence[Stage], request: Request) -> Iterator[Manifest]:
+def lock(folder: Path, files: Mapping[str, str], request: Request) -> Iterator[Manifest]:
     """Keep other runs out of the folder, and refuse to replace files that no run of this source made."""
     from mccgr_cli.files.atomic_write import OutputLock, output_errors
     from mccgr_cli.files.readers import split_inner
@@ -334,14 +280,14 @@ def lock(folder: Path, stages: Sequence[Stage], request: Request) -> Iterator[Ma
             locks.callback(OutputLock(folder / NAME, overwrite=True).release)
         manifest, source = Manifest(folder), os.path.realpath(split_inner(request.matrix.source)[0])
         remedy = "choose another folder with -o, or give --overwrite"
-        others = [] if overwrite else files_of_others(manifest, [stage.file for stage in stages])
+        others = [] if overwrite else files_of_others(manifest, list(files.values()))
         if others:
             what = "exists already, and was changed or not made by 'mccgr run'"
             raise OutputError(str(folder / others[0]), what, remedy)
         if not overwrite and manifest.source not in ("", source):
             raise OutputError(str(folder), f"holds results of {manifest.source}", remedy)
-        manifest.source = source
-        manifest.remove_other_stages([stage.name for stage in stages])
+        same, manifest.source = manifest.source == source, source
+        manifest.remove_other_stages([*files, RANK] if same else [*files])  # you may try another k, and come back
         yield manifest
 
 

@@ -31,6 +31,9 @@ from mccgr_cli.workflow.ranking.choice import Recommendation, columns_of_errors,
 
 MASKS = 6  # sets of hidden entries
 RESTARTS = 10  # of k-means
+USUAL_KS = (*range(2, 11), 12, 15, 20, 25, 30, 40, 50)  # to try, if the user names none
+ALWAYS_TRIED = 5  # up to this k, few samples are no reason to leave one out
+FEWEST_PER_CLUSTER = 10  # samples, beyond ALWAYS_TRIED
 
 
 @dataclass(frozen=True)
@@ -54,7 +57,7 @@ class Plan:
         return sorted({1, *self.ks})
 
     def drawn(self, samples: int) -> int:
-        return min(max(round(self.share * samples), 1), samples)
+        return drawn(samples, self.share)
 
 
 @dataclass(frozen=True)
@@ -80,6 +83,24 @@ class Ranking:
     columns: dict[str, Array]  # one value for each k; see settings.RANK_HEADINGS
     recommendation: Recommendation
     failures: dict[int, str]  # by k: why a run failed
+
+
+def drawn(samples: int, share: float) -> int:
+    """How many samples a run draws."""
+    return min(max(round(share * samples), 1), samples)
+
+
+def usual_ks(shape: tuple[int, int], share: float) -> tuple[int, ...]:
+    """The k to try if the user names none: all that a run has room for, with enough samples in a cluster.
+
+    >>> usual_ks((192, 300), 0.8)
+    (2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 15)
+    >>> usual_ks((20, 300), 0.8), usual_ks((20, 3), 0.8)
+    ((2, 3, 4, 5), (2, 3))
+    """
+    n, d = shape
+    most = min(max(n // FEWEST_PER_CLUSTER, ALWAYS_TRIED), drawn(n, share), d)
+    return tuple(k for k in USUAL_KS if k <= max(most, 2))
 
 
 def check_plan(plan: Plan, shape: tuple[int, int]) -> None:

@@ -1,0 +1,143 @@
+"""The stages of ``mccgr run``: which, in what order, and with which settings."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from mccgr_cli.cli.checkpointing import Checkpointing
+from mccgr_cli.cli.cluster import cluster
+from mccgr_cli.cli.export import Exported, export
+from mccgr_cli.cli.extract import ImageInput, extract
+from mccgr_cli.cli.factorize import Factorization, factorize
+from mccgr_cli.cli.options import MatrixInput, Output, Resources
+from mccgr_cli.cli.rank import Trials, rank
+from mccgr_cli.cli.report import Appearance, ReportInput, report
+from mccgr_cli.errors import DataError
+from mccgr_cli.images.settings import Description, Learning, ModelSettings
+from mccgr_cli.settings import ClusterSettings, GraphSettings, RowSettings, Settings
+
+if TYPE_CHECKING:
+    from mccgr_cli.cli.job import Caller
+    from mccgr_cli.cli.progress import Reporter
+
+RANK = "rank"
+# The stages in their order, and the files that they write.
+FILES = {
+    "extract": "matrix.h5",
+    RANK: "ranks.h5",
+    "factorize": "factors.h5",
+    "cluster": "clusters.h5",
+    "export": "clusters.csv",
+    "report": "report.html",
+}
+TRIALS = Trials(runs=10, samples=1000)  # to find k: fewer than the defaults of 'mccgr rank', so that it takes a minute
+
+
+@dataclass(frozen=True)
+class Request:
+    """What ``mccgr run`` is to do."""
+
+    matrix: MatrixInput
+    k: int | None  # None: as recommended
+    settings: Settings  # its k is replaced
+    graph: GraphSettings
+    rows: RowSettings
+    images: ImageInput
+    network: ModelSettings
+    learning: Learning
+    description: Description
+    clusters: ClusterSettings
+    appearance: Appearance
+    labels: str | None
+    resources: Resources
+    output: Output
+
+    @property
+    def folder(self) -> Path:
+        return Path(str(self.output.path))
+
+    @property
+    def from_images(self) -> bool:
+        return Path(self.matrix.source).is_dir()
+
+    @property
+    def files(self) -> dict[str, str]:
+        """The stages to do, and their files."""
+        left_out = {"extract": not self.from_images, RANK: self.k is not None}
+        return {stage: file for stage, file in FILES.items() if not left_out.get(stage)}
+
+    def inputs(self) -> list[tuple[str, str]]:
+        """Files to read, with the names of their options."""
+        named = {"SOURCE": self.matrix.source, "--codebook": self.images.codebook, "--labels": self.labels}
+        return [(where, name) for where, name in {**named, "--init": self.settings.init}.items() if name is not None]
+
+
+@dataclass(frozen=True)
+class Stage:
+    """One stage of a run, and the file that it writes."""
+
+    name: str
+    values: tuple[Any, ...]  # input and settings, on which the file depends
+    perform: Callable[[Output, Caller], None]
+    files: tuple[str | None, ...] = ()  # other files on which it depends
+    without: tuple[str, ...] = ()  # settings on which it does not depend
+
+
+def plan(request: Request, reporter: Reporter) -> Iterator[Stage]:
+    """The stages in their order, each with its own settings. Do each before you ask for the next: it may decide k."""
+    folder, resources, images, matrix = request.folder, request.resources, request.images, request.matrix
+    shown = None
+    if request.from_images:
+        described = (images, request.network, request.learning, request.description)
+        workers = Resources(jobs=resources.jobs, scheduler=resources.scheduler)
+        files = (images.codebook, model_file(request.network))
+        yield Stage("extract", described, partial(extract, *described, workers), files)
+        matrix, shown = MatrixInput(str(folder / "matrix.h5")), request.matrix.source
+    k = request.k
+    if k is None:
+        workers = Resources(jobs=resources.jobs, scheduler=resources.scheduler)
+        ranked = (matrix, TRIALS, request.settings, request.graph)
+        normalize = RowSettings(request.rows.normalize)
+        perform = partial(rank, *ranked, normalize.normalize, None, workers)
+        yield Stage(RANK, (*ranked, normalize), perform, without=("k",))
+        k = recommended(folder / FILES[RANK], request.matrix.source, reporter)
+    settings = replace(request.settings, k=k)
+    factorization = Factorization(matrix, settings, request.graph, request.rows)
+    memory = Resources(memory=resources.memory, scheduler=resources.scheduler)
+    checkpoint = Checkpointing(str(folder / "factors.part.h5"))
+    yield Stage(
+        *("factorize", (matrix, settings, request.graph, request.rows)),
+        partial(factorize, factorization, memory, checkpoint),
+        (settings.init if factorization.starts_from_file else None,),
+    )
+    factors, clusters = (MatrixInput(str(folder / name)) for name in ("factors.h5", "clusters.h5"))
+    clustering = (factors, request.clusters)
+    yield Stage("cluster", clustering, partial(cluster, *clustering, "none"))
+    yield Stage("export", (clusters,), partial(export, clusters, Exported(), None))
+    about = ReportInput(clusters.source, request.labels, shown, images.max_pixels)
+    workers = Resources(jobs=resources.jobs)
+    reporting = (about, request.appearance)
+    yield Stage("report", reporting, partial(report, *reporting, workers), (request.labels,))
+
+
+def recommended(ranks: Path, source: str, reporter: Reporter) -> int:
+    """The k that is recommended in a file, said with the reasons; an error if it is 1."""
+    from mccgr_cli.files.readers import load
+
+    found = load(str(ranks), kinds=("ranks",)).contents.attributes
+    k, reasons = int(found["recommended"]), str(found["reasons"])
+    if k == 1:
+        raise DataError(source, reasons.rstrip("."), "give --k to cluster it nevertheless")
+    reporter.note(f"k = {k}: {reasons}")
+    return k
+
+
+def model_file(network: ModelSettings) -> str | None:
+    """The file of the network that describes images, if it is not a ready one."""
+    from mccgr_cli.images.network.ready import READY
+
+    return None if network.model in READY else network.model
