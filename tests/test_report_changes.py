@@ -256,6 +256,7 @@ def test_selected_images_move_to_a_new_cluster_and_on(visit, full):
     page.locator("#found-select").click()
     page.locator("#move-name").fill(MEAN)
     page.locator("#move").click()
+    assert not page.locator("#found").is_visible()  # the search goes on, but its list does not cover the page again
     part = page.locator("#cluster-3")
     assert MEAN in part.locator("h3").text_content()
     assert part.locator(".tile").count() == many

@@ -68,8 +68,9 @@ def command(clusters: ReportInput, appearance: Appearance, resources: Resources,
     """Write an HTML report of a clustering.
 
     The report shows the scores (if there are labels); a map of the samples; the images or names of each cluster, most
-    typical first and least certain last, and the features that distinguish it; the objective in each iteration; the
-    weights of the features; the neighbour graph; and every command that led to CLUSTERS. CLUSTERS is a file from
+    typical first and least certain last, and the features that distinguish it; outliers; the objective in each
+    iteration; the weights of the features; the neighbour graph; and every command that led to CLUSTERS. In the report
+    you can search, select samples, rename and merge clusters, and download the result as CSV. CLUSTERS is a file from
     cluster, or - for standard input. The report is one file that loads nothing from elsewhere. The same input gives
     the same bytes.
 

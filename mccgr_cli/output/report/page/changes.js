@@ -79,6 +79,7 @@ const usualNote = changesNote.textContent;
 
 function warn(event) {
   event.preventDefault();
+  event.returnValue = true; // for older browsers
 }
 
 function showBar() {

@@ -21,7 +21,10 @@ function showLegend(map) {
     });
     return button;
   });
-  byId("legend").replaceChildren(...buttons.filter(Boolean));
+  const legend = byId("legend");
+  const focused = [...legend.children].indexOf(document.activeElement);
+  legend.replaceChildren(...buttons.filter(Boolean));
+  legend.children[Math.min(focused, legend.children.length - 1)]?.focus({ preventScroll: true });
 }
 
 function addLegend(map) {

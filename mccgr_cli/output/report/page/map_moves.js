@@ -28,6 +28,7 @@ function moveBy(map, dx, dy) {
 
 function setLasso(map, on) {
   map.lassoing = on;
+  map.gestures.line = null; // one that is being drawn
   canvas.classList.toggle("lassoing", on);
   byId("lasso").setAttribute("aria-pressed", String(on));
   map.show(-1);
@@ -151,7 +152,7 @@ class Gestures {
 function makeMap() {
   const made = new SampleMap();
   addLegend(made);
-  new Gestures(made);
+  made.gestures = new Gestures(made);
   byId("zoom-in").addEventListener("click", () => zoomBy(made, ZOOM_STEP));
   byId("zoom-out").addEventListener("click", () => zoomBy(made, 1 / ZOOM_STEP));
   byId("zoom-reset").addEventListener("click", () => zoomBy(made, 0));

@@ -110,4 +110,8 @@ document.addEventListener("keydown", (event) => {
   searchBox.focus({ preventScroll: true });
   searchBox.select();
 });
-onChange.push(() => searchBox.value.trim() && search());
+onChange.push(() => {
+  const wasHidden = foundPart.hidden;
+  if (searchBox.value.trim()) search();
+  foundPart.hidden = wasHidden;
+});
