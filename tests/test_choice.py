@@ -10,7 +10,15 @@ from scipy import sparse
 from mccgr_cli import MCCGR, factorize
 from mccgr_cli.blocks.in_memory import MemoryBlocks
 from mccgr_cli.blocks.rows import take_rows
-from mccgr_cli.core.graph import build_graph, merge_parts, modularity, oversized, parts_of, spectral_clusters
+from mccgr_cli.core.graph import (
+    build_graph,
+    lost_edges,
+    merge_parts,
+    modularity,
+    oversized,
+    parts_of,
+    spectral_clusters,
+)
 from mccgr_cli.files.readers import load
 from mccgr_cli.settings import AUTO, GraphSettings
 from mccgr_cli.workflow.choice import Candidate, settle
@@ -140,6 +148,22 @@ def test_parts_that_spectral_clustering_leaves_together_are_separated():
     assert [len(set(part[group == one])) for one in range(4)] == [1, 1, 1, 1]
     assert part[0] == part[16]
     assert len({part[0], part[32], part[64]}) == 3
+
+
+def test_a_cluster_with_most_of_the_samples_is_not_cut():
+    group = np.repeat(np.arange(5), (400, 30, 30, 30, 30))
+    points = np.random.default_rng(0).normal(size=(len(group), 5)) + 8 * np.eye(5)[group]
+    A = build_graph(points, GraphSettings(axes=0))
+    assert oversized(spectral_clusters(A, 5, 0), 5) is not None
+    np.testing.assert_array_equal(parts_of(A, 5, 0), group)
+
+
+def test_parts_lose_the_edges_that_leave_them():
+    A = np.zeros((6, 6))
+    A[[0, 1, 2, 3, 4], [1, 2, 3, 4, 5]] = 1  # a path; cut in the middle, each half loses 1 of its 5 ends of edges
+    A = sparse.csr_array(A + A.T)
+    assert lost_edges(A, np.array([0, 0, 0, 1, 1, 1])) == pytest.approx(1 / 5)
+    assert lost_edges(A, np.zeros(6, int)) == 0
 
 
 def test_parts_are_numbered_in_the_order_of_the_samples():

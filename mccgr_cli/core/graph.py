@@ -25,6 +25,7 @@ EVENNESS = 0.1  # of the principal axes, if none is chosen; 0: their own lengths
 PARTS_RESTARTS = 10  # of k-means in spectral clustering
 SMOOTHING, LEAST_WEIGHT = 100, 1 / 6  # c of spectral coordinates; it is less where the k-th would count less than this
 MUCH_HIGHER = 1.15  # modularity of parts that were merged, relative to that of a cut into k parts
+MOST_LOSS, LITTLE_LOSS = 2, 0.03  # edges that these parts may lose, also relative; 3 % is added to both losses
 FAIR_SHARES = 1.5  # a part of more than half of all samples, and of more than this many times n/k, deserves doubt
 
 
@@ -207,12 +208,14 @@ def parts_of(A: sparse.csr_array[Any], k: int, seed: int, restarts: int = PARTS_
     """k parts of the graph, as the number of the part of each sample.
 
     Spectral clustering may cut off a few odd samples and leave most others in one part. If it does, the graph is cut
-    into twice as many parts, which are merged again; this is kept if its modularity is much higher.
+    into twice as many parts, which are merged again; this is kept if its modularity is much higher. But modularity is
+    also higher if a large cluster is cut and small ones are merged. Such parts lose many more edges; they are not kept.
     """
     part = spectral_clusters(A, k, seed, restarts)
     if oversized(part, k) is not None and 4 * k <= len(part):
         merged = merge_parts(A, spectral_clusters(A, 2 * k, seed, restarts), k)
-        if modularity(A, merged) > MUCH_HIGHER * max(0, modularity(A, part)):
+        is_higher = modularity(A, merged) > MUCH_HIGHER * max(0, modularity(A, part))
+        if is_higher and lost_edges(A, merged) + LITTLE_LOSS <= MOST_LOSS * (lost_edges(A, part) + LITTLE_LOSS):
             part = merged
     _, first, part = np.unique(part, return_index=True, return_inverse=True)
     return np.asarray(np.argsort(np.argsort(first))[part])  # in the order of the samples, whatever rounding does
@@ -241,6 +244,14 @@ def merge_parts(A: sparse.csr_array[Any], part: Array, k: int) -> Array:
         group[group == second] = first
         group[group > second] -= 1
     return group[part]
+
+
+def lost_edges(A: sparse.csr_array[Any], part: Array) -> float:
+    """The fraction of the edges of a part that leave it, as the mean over the parts."""
+    edges, _ = edges_between(A, part)
+    degrees = edges.sum(axis=1)
+    kept = np.divide(np.diag(edges), degrees, out=np.ones(len(edges)), where=degrees > 0)
+    return float(1 - kept.mean())
 
 
 def modularity(A: sparse.csr_array[Any], part: Array) -> float:
