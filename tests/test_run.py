@@ -124,7 +124,6 @@ def test_k_is_not_looked_for_again(run, X_file, tmp_path, few_trials):
     assert stages_done(run(X_file, "--k", 3)) == []
     assert stages_done(run(X_file, "--k", 2)) == ["factorize", "cluster", "export", "report"]
     assert stages_done(run(X_file)) == ["factorize", "cluster", "export", "report"]
-    assert stages_done(run(X_file, "--normalize", "l1", "--jobs", 0))[0] == "rank"
     other = shutil.copy(X_file, tmp_path / "other.h5")
     run(other, "--k", 3, "--overwrite")
     assert not (tmp_path / "out" / "ranks.h5").exists()

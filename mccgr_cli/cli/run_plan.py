@@ -34,7 +34,7 @@ FILES = {
     "export": "clusters.csv",
     "report": "report.html",
 }
-TRIALS = Trials(runs=10, samples=1000)  # to find k: fewer than the defaults of 'mccgr rank', so that it takes a minute
+TRIALS = Trials(runs=10, samples=1000)  # to find k: fewer than the defaults of 'mccgr rank', which take long
 
 
 @dataclass(frozen=True)
