@@ -314,12 +314,13 @@ def test_given_again_only_what_is_missing_is_done(organize, table, tmp_path, ima
 
 
 @pytest.mark.parametrize(
-    "change", [{"cats/1.jpg": 1}, {"title": {"4.jpg": "x"}}, {"way": ("--by", "copy")}], ids=["cluster", "title", "way"]
+    "change", [{"cats/1.jpg": 1}, {"title": {"4.jpg": "x"}}, {"way": ("--by", "hardlink")}, {"way": ()}]
 )
 def test_another_result_in_the_same_folder_is_refused(organize, refused, images, table, tmp_path, change):
-    organize(table)
+    change = dict(change)
+    organize(table, "--by", "copy")
     before = tree(tmp_path / "out")
-    title, way = change.pop("title", {}), change.pop("way", ())
+    title, way = change.pop("title", {}), change.pop("way", ("--by", "copy"))
     other = write_table(tmp_path / "other.csv", {**CLUSTERS, **change}, name=title)
     message = refused("organize", other, "--images", images, "-o", tmp_path / "out", *way)
     assert "holds another result" in message
@@ -638,6 +639,7 @@ def test_undo_moves_back_what_it_can_and_the_rest_later(organize, mccgr, undo, i
     images.mkdir()
     (images / "4.jpg").write_text("mine")
     (tmp_path / "out" / "cluster-00").rename(tmp_path / "out" / "renamed")
+    assert f"stays: {tmp_path}/out/cluster-01/4.jpg: another file is at" in undo("--dry-run").stderr
     outcome = mccgr("organize", "--undo", tmp_path / "out")
     assert outcome.status == 1
     assert f"another file is at {images}/4.jpg; move it away" in outcome.stderr
@@ -705,6 +707,15 @@ def test_a_hostile_manifest_is_refused_and_nothing_is_changed(organize, refused,
     for command in (("--undo", tmp_path / "out"), (table, "--images", images, "-o", tmp_path / "out", "--move")):
         assert "not what mccgr writes" in refused("organize", *command)
     assert tree(tmp_path) == before
+
+
+def test_a_manifest_cannot_name_other_folders(organize, refused, table, tmp_path):
+    organize(table, "--by", "copy")
+    manifest = tmp_path / "out" / NAME
+    (tmp_path / "out" / "cluster-00").rename(tmp_path / "out" / "mine")
+    manifest.write_text(manifest.read_text().replace("cluster-00", "mine"))
+    assert "not what mccgr writes" in refused("organize", "--undo", tmp_path / "out")
+    assert len(list((tmp_path / "out" / "mine").iterdir())) == 3
 
 
 @pytest.mark.parametrize(
