@@ -10,6 +10,7 @@ from dataclasses import dataclass
 SCORES = ("accuracy", "nmi", "ari", "purity")
 HISTORY = ("objective", "data", "graph", "sigma", "seconds")  # recorded in every iteration
 SILENCED = 0.01  # a feature with a smaller weight counts as silenced
+OUTLIER = 1.5  # a sample with at least this score is much more isolated than its neighbours
 FIGURE_FORMATS = ("svg", "png", "pdf")
 EXPORTED = ("W", "H", "assignments", "rho", "X", "A")  # parts of files that can be exported alone
 

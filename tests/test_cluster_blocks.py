@@ -21,6 +21,7 @@ from test_outofcore import factors_of, stored, write_dense, write_sparse
 from mccgr_cli.blocks.in_memory import MemoryBlocks
 from mccgr_cli.blocks.products import block_times, moments, times, transposed_times
 from mccgr_cli.blocks.protocol import Partial, sum_over_blocks
+from mccgr_cli.core import landmarks, outliers
 from mccgr_cli.core.solver import solve
 from mccgr_cli.distributed import blocks
 from mccgr_cli.distributed.blocks import ClusterBlocks, HeldRows
@@ -74,6 +75,19 @@ def test_passes_over_workers_equal_those_over_memory(cluster, tmp_path, make, he
     np.testing.assert_allclose(times(far, right), times(near, right), rtol=1e-12)
     np.testing.assert_allclose(transposed_times(far, left), transposed_times(near, left), rtol=1e-12)
     assert abs(far.take(slice(7, 2000)) - X[7:2000]).max() == 0
+
+
+def test_outlier_scores_are_those_of_samples_in_memory(cluster, tmp_path, monkeypatch):
+    """Also where there are more samples than landmarks, so that points are computed on the workers."""
+    monkeypatch.setattr(landmarks, "MOST_LANDMARKS", 1000)
+    monkeypatch.setattr(outliers, "MOST_COMPARED", 300)
+    X = samples()
+    far, near = ClusterBlocks(MAKERS["dense"](tmp_path / "X.h5", X), cluster), MemoryBlocks(X)
+    scores = []
+    for source in (far, near):
+        learnt = landmarks.learn_landmarks(source, np.ones(24), 3)
+        scores.append(outliers.learn_density(source, learnt, 3)[1])
+    np.testing.assert_allclose(scores[0], scores[1], atol=2e-4)
 
 
 def sources(cluster, source):

@@ -146,7 +146,7 @@ def test_without_labels_there_are_no_classes(mccgr, tmp_path):
     mccgr("factorize", tmp_path / "X.npy", "--k", 3, "-o", tmp_path / "F.h5")
     mccgr("cluster", tmp_path / "F.h5", "-o", tmp_path / "C.h5")
     assert list(rows_of(mccgr("predict", tmp_path / "C.h5", tmp_path / "new.npy"))[0]) == [
-        *("sample", "cluster", "certainty")
+        *("sample", "cluster", "certainty", "outlier")
     ]
 
 

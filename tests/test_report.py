@@ -18,13 +18,14 @@ from markupsafe import Markup
 from PIL import Image
 from reports import STEP, WITHOUT_FACTORS, Page, clustering, images_of, read, save
 
+from mccgr_cli.core.typicality import typicality
 from mccgr_cli.files.readers import Loaded
 from mccgr_cli.images.thumbnails import locate_images, make_thumbnail
 from mccgr_cli.output.curves import Line, over_iterations
 from mccgr_cli.output.report import DuplicateGroup, environment, find, render, sample_map
 from mccgr_cli.output.report.charts import draw
 from mccgr_cli.output.report.cluster_sheets import Profiles
-from mccgr_cli.output.report.clusters import spread, typicality
+from mccgr_cli.output.report.clusters import spread
 from mccgr_cli.output.report.sample_map import MOST_FOR_TSNE, lay_out
 
 NASTY = [

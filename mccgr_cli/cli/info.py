@@ -6,13 +6,12 @@ import json
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from mccgr_cli.catalog import RANK_CRITERIA, SILENCED
+from mccgr_cli.catalog import OUTLIER, RANK_CRITERIA, SILENCED
 from mccgr_cli.cli import options
 from mccgr_cli.cli.options import MatrixInput
 
 MOST_NAMES = 10  # features or images that are listed
 MOST_OUTLIERS = 3  # samples that are listed
-OUTLIER = 2  # a sample with this score is twice as isolated as its neighbours
 LONGEST_NAME = 100
 
 if TYPE_CHECKING:

@@ -83,7 +83,7 @@ def command(
     A new sample gets the cluster of the most similar old samples: the 5 nearest vote, and near ones count more.
     Silenced features do not count. Samples that CLUSTERS was made from keep their clusters. For each sample, the table
     has the cluster and its certainty, which is the share of the votes (0 to 1), and an outlier score: about 1 if the
-    sample is as near to the old samples as these are to each other, 2 or more if it is unlike all of them. If the old
+    sample is as near to the old samples as they are to each other, larger if it is unlike all of them. If the old
     samples had labels, it also has the class that evaluate matches with the cluster.
 
     \b

@@ -23,7 +23,7 @@ from mccgr_cli.core.neighbours.distances import half_squares
 from mccgr_cli.core.neighbours.exact import neighbours_among
 from mccgr_cli.core.principal_axes import block_points
 
-MOST_COMPARED = 20_000  # landmarks that samples are compared with; of more, evenly spaced ones
+MOST_COMPARED = 10_000  # landmarks that samples are compared with; of more, evenly spaced ones
 FEWEST_NEIGHBOURS, MOST_NEIGHBOURS = 10, 20  # m; between them, half the mean number of samples of a cluster
 LEAST_SPACING = 0.01  # relative to the mean spacing: copies of a sample have none, and would make scores infinite
 SAME_PLACE = 1e-5  # distance up to which a sample and a landmark count as the same sample
