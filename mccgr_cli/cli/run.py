@@ -65,7 +65,7 @@ FOLDER: dict[str, dict[str, Any]] = {
     show_default=True,
     metavar=f"[{AUTO}|N]",
     help=f"Number of components (clusters). auto: the number that 'mccgr rank SOURCE --runs {TRIALS.runs} --samples "
-    f"{TRIALS.samples}' recommends. This takes seconds for small data, and minutes for {TRIALS.samples} samples or more.",
+    f"{TRIALS.samples}' recommends. It takes seconds for small data, minutes for {TRIALS.samples} samples or more.",
 )
 @options.gathered("settings", Settings, changed={"init": INIT}, k=1)
 @options.gathered("output", Output, changed=FOLDER)
