@@ -21,7 +21,7 @@ from mccgr_cli.system.signals import INTERRUPTS, ignore_interrupts
 
 COMMANDS = (
     *("run", "extract", "graph", "factorize", "cluster", "evaluate", "predict", "transform"),
-    *("rank", "experiment", "table", "plot", "report", "organize", "export", "info"),
+    *("rank", "experiment", "table", "plot", "report", "similar", "duplicates", "organize", "export", "info"),
 )
 
 SOON = 0.05  # seconds until a lost signal is sent again

@@ -59,14 +59,21 @@ def make_thumbnail(path: str | None, size: int, max_pixels: int) -> Thumbnail:
     if path is None:
         return Thumbnail(fault="not there")
     try:
-        with decode.open_image(path, max_pixels) as opened:
-            orientation = decode.load(opened, opened.mode, (2 * size, 2 * size))
-            image, _ = decode.on_white(opened, size)
-            image.thumbnail((size, size), Image.Resampling.LANCZOS, reducing_gap=2.0)
-            if orientation in decode.TURNED:
-                image = Image.fromarray(decode.turned(np.asarray(image), orientation))
-            buffer = io.BytesIO()
-            image.save(buffer, "WEBP", quality=QUALITY, method=EFFORT)
-            return Thumbnail(buffer.getvalue(), image.width, image.height)
+        image = small_image(path, size, max_pixels)
+        buffer = io.BytesIO()
+        image.save(buffer, "WEBP", quality=QUALITY, method=EFFORT)
+        return Thumbnail(buffer.getvalue(), image.width, image.height)
     except decode.UnusableImage as fault:
         return Thumbnail(fault=str(fault))
+
+
+def small_image(path: str, size: int, max_pixels: int) -> Image.Image:
+    """An upright copy in colour whose longer side has at most ``size`` pixels; white where it is transparent.
+
+    Raises :class:`~mccgr_cli.images.decode.UnusableImage`.
+    """
+    with decode.open_image(path, max_pixels) as opened:
+        orientation = decode.load(opened, opened.mode, (2 * size, 2 * size))
+        image, _ = decode.on_white(opened, size)
+        image.thumbnail((size, size), Image.Resampling.LANCZOS, reducing_gap=2.0)
+        return Image.fromarray(decode.turned(np.asarray(image), orientation)) if orientation in decode.TURNED else image
