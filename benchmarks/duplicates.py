@@ -1,9 +1,9 @@
-"""Plant copies among images and count how many ``mccgr duplicates`` finds, and how many pairs are false.
+"""Plant copies among images and count how many ``mccgr duplicates`` finds, and which other pairs.
 
     python -m benchmarks.duplicates IMAGES/ [--seeds 3] [--images 1000] [--copies 30] [--words]
 
 Copies are saved again (JPEG, quality 30 to 90), resized (by 0.3 to 2), cropped (10 to 25 % of each side), or several of
-these. A false pair is two images of IMAGES in one group; it may be a true near-duplicate that was there before. With
+these. Pairs that were not planted are named: look at them, they may be near-duplicates that were there before. With
 --words, visual words describe the images instead of the ready network. ``similar`` is asked for each copy.
 """
 
@@ -51,7 +51,7 @@ def mccgr(*words: str) -> str:
 
 
 def measure(images: list[Path], copies: int, seed: int, options: list[str]) -> tuple[int, int, int, list[str]]:
-    """Copies that were found, false pairs, copies whose original is the most similar image; and the false pairs."""
+    """Copies that were found, other pairs, copies whose original is the most similar image; and the other pairs."""
     rng = np.random.default_rng(seed)
     with tempfile.TemporaryDirectory() as made:
         folder, matrix = Path(made) / "images", Path(made) / "X.h5"
@@ -86,16 +86,15 @@ def main() -> None:
     parser.add_argument("--words", action="store_true")
     given = parser.parse_args()
     everything = sorted(path for path in given.folder.rglob("*") if path.suffix.lower() in (".jpg", ".png"))
-    print(f"{machine()}\n\n| seed | copies found | false pairs | original is the most similar |\n|---|---|---|---|")
+    print(f"{machine()}\n\n| seed | copies found | pairs that were not planted | original is the most similar |\n|---|---|---|---|")
     for seed in range(given.seeds):
         chosen = np.random.default_rng([seed, 1]).choice(len(everything), given.images, replace=False)
         options = [] if given.words else ["--model", "efficientnet-lite0"]
         found, false, right, named = measure([everything[i] for i in chosen], given.copies, seed, options)
         print(f"| {seed} | {found} of {given.copies} | {false} | {right} of {given.copies} |", flush=True)
         for pair in named:
-            print(
-                f"  false: {' and '.join(str(everything[chosen[int(one.removeprefix('copy'))]]) for one in pair.split())}"
-            )
+            paths = (everything[chosen[int(one.removeprefix("copy"))]] for one in pair.split())
+            print(f"  not planted: {' and '.join(map(str, paths))}")
 
 
 if __name__ == "__main__":

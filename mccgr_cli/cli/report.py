@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -11,14 +12,17 @@ from mccgr_cli.cli import options, types
 from mccgr_cli.cli.evaluate import true_classes
 from mccgr_cli.cli.extract import ImageInput
 from mccgr_cli.cli.options import Output, Resources
-from mccgr_cli.errors import DataError, ParameterError
+from mccgr_cli.errors import DataError, MccgrError, ParameterError
 from mccgr_cli.fields import OUTPUT, basic_option, option, output_option, whole
 
 if TYPE_CHECKING:
     from mccgr_cli.cli.job import Caller, Job
+    from mccgr_cli.files.readers import Loaded
     from mccgr_cli.images.thumbnails import Thumbnail
     from mccgr_cli.output.report import Findings
+    from mccgr_cli.output.report.duplicates import DuplicateGroup
 
+MOST_COMPARED = 20_000  # images among which near-duplicates are sought
 MOST_FAULTS = 10  # images that cannot be shown are listed up to this number
 
 
@@ -99,16 +103,41 @@ def report(
             raise ParameterError("--labels", "standard input is the clusters already", "name a file")
         loaded = job.load(clusters.source, ("clusters",))
         findings = page.find(loaded, true_classes(loaded, clusters.labels), appearance.show)
-        images = None
+        images = duplicates = None
         if clusters.images is not None:
             shared = (appearance.thumbnail, clusters.max_pixels)
             images = thumbnails(job, findings, clusters.images, shared)
+            duplicates = find_duplicates(job, loaded, clusters)
         elif str(loaded.contents.datasets.get("sample_names", [""])[0]).lower().endswith(SUFFIXES):
             job.reporter.note("the samples are images; --images FOLDER shows them")
         shown = len(findings.order)
         if shown < findings.samples:
             job.reporter.note(f"{shown} of {findings.samples} samples are shown; --show N shows more")
-        job.write_bytes(page.render(findings, images, appearance.title))
+        job.write_bytes(page.render(findings, images, appearance.title, duplicates))
+
+
+def find_duplicates(job: Job, loaded: Loaded, clusters: ReportInput) -> list[DuplicateGroup] | None:
+    """Near-duplicates among the images, if the matrix that the clusters were made from is there."""
+    from mccgr_cli.blocks.from_file import blocks_of
+    from mccgr_cli.core.similarity import NORMALIZATION
+    from mccgr_cli.files.readers import split_inner
+    from mccgr_cli.output.report.duplicates import DuplicateGroup
+    from mccgr_cli.workflow.description import find_described
+    from mccgr_cli.workflow.near_duplicates import Pixels, find_images, near_duplicates
+    from mccgr_cli.workflow.placement import place
+
+    names = loaded.contents.datasets.get("sample_names")
+    try:
+        matrix = find_described(loaded, Path(split_inner(clusters.source)[0]).parent)
+    except MccgrError:
+        return None
+    if matrix.contents.datasets.get("sample_names") != names or len(names or ()) > MOST_COMPARED:
+        return None  # clusters of new samples, or too many images to read them all once more
+    paths = find_images(matrix, clusters.images)
+    source = blocks_of(place(matrix, job.room(None, None), NORMALIZATION))
+    with job.workers(len(paths)) as workers, job.reporter.counting("images") as on_progress:
+        groups = near_duplicates(matrix, source, Pixels(paths, workers, clusters.max_pixels, on_progress))
+    return [DuplicateGroup(one.samples, one.similarity, all(one.exact)) for one in groups]
 
 
 def thumbnails(job: Job, findings: Findings, folder: str, shared: tuple[int, int]) -> dict[int, Any]:
