@@ -58,6 +58,8 @@ UNTIL_SHOWN = """async (act) => {
 # Names that all samples, many, few and no samples have, letter by letter.
 SEARCHES = f"""async () => {{
     const until = {UNTIL_SHOWN}, box = document.getElementById("search"), taken = [];
+    box.focus({{ preventScroll: true }});
+    await new Promise(requestAnimationFrame);
     for (const query of ["image_0012", "a", "airplanes 0", "cougar", "nowhere"])
         for (let letters = 1; letters <= query.length; letters += 1) {{
             box.value = query.slice(0, letters);

@@ -86,7 +86,7 @@ const late = new IntersectionObserver(
       const address = isIntersecting ? source(i) : null;
       if (address === null) continue;
       late.unobserve(target);
-      target.replaceWith(make("img", { src: address, alt: data.names[i], decoding: "async" }));
+      target.replaceWith(make("img", { decoding: "async", src: address, alt: data.names[i] }));
     }
   },
   { rootMargin: "400px" },

@@ -5,13 +5,19 @@ const foundPart = byId("found");
 const foundList = listWithin(foundPart);
 const MOST_CLUSTERS = 12; // that are listed
 let hits = []; // the samples that were found
-let keys = null; // names of samples as they are compared, made when the box is first used
+let keys = null; // names of samples as they are compared
 
 const comparable = (text) => text.normalize("NFC").toLowerCase();
 
+// What the first search needs; it is made when the reader goes to the box.
+function prepare() {
+  keys ??= data.names.map(comparable);
+  source(0);
+}
+
 // All words of the query must be in a sample's name, class, or name of its cluster.
 function findSamples(words) {
-  keys ??= data.names.map(comparable);
+  prepare();
   const classKeys = (data.classes ?? []).map(comparable);
   const givenKeys = clusters.map(({ given }) => (given === null ? "" : comparable(given)));
   const found = [];
@@ -71,6 +77,7 @@ function clearSearch() {
 
 searchBox.addEventListener("input", search);
 searchBox.addEventListener("focus", () => {
+  prepare();
   foundPart.hidden = !searchBox.value.trim();
 });
 byId("searching").addEventListener("keydown", (event) => {

@@ -1,6 +1,7 @@
 // Lists of samples: tiles or rows, of which more are made as the reader scrolls near; and the sheets of the clusters.
 
 const CHUNK = 60; // samples of a list that are made at a time
+const FIRST_CHUNK = 24; // of a list that changes with every letter that is typed
 
 function item(i) {
   const label = data.class
@@ -14,7 +15,7 @@ function item(i) {
   }
   const address = source(i);
   const seen = address
-    ? make("img", { src: address, alt: data.names[i], decoding: "async" })
+    ? make("img", { decoding: "async", src: address, alt: data.names[i] })
     : make("span", { className: "no-image", textContent: data.names[i] });
   if (!address && document.readyState === "loading") seen.classList.add("late");
   const frame = make("span", { className: "frame" }, seen);
@@ -50,7 +51,7 @@ class GrowingList {
     Object.assign(this, { places, next: 0 });
     this.list.replaceChildren();
     this.button.hidden = false;
-    this.grow(CHUNK);
+    this.grow(FIRST_CHUNK);
     this.button.textContent = `Show ${thousands(places.length - this.next)} more`;
     this.line.hidden = this.next >= places.length;
   }
