@@ -166,6 +166,8 @@ def test_the_certainty_of_a_matrix_is_its_simplified_silhouette(make, monkeypatc
     np.testing.assert_allclose(found, (other - own) / np.maximum(own, other), atol=2e-6)
     assert found[:2].max() < 0 < np.median(found)
     assert kind == "silhouette"
+    of_copies, _ = certainty_of(make(X[[0, 0, 0, 1, 1, 1]]), np.array([0, 0, 0, 1, 1, 1]), "kmeans")
+    np.testing.assert_allclose(of_copies, 1, atol=1e-5)
 
 
 def test_one_cluster_has_no_certainty(mccgr, X_file, tmp_path):
@@ -344,3 +346,7 @@ def test_the_report_says_what_a_certainty_is(mccgr, X_file, clusters, tmp_path):
         mccgr("report", tmp_path / f"{kind}.h5", "-o", tmp_path / f"{kind}.html")
         page = (tmp_path / f"{kind}.html").read_text()
         assert [text for text in texts.values() if text in page] == [texts[kind]]
+    with h5py.File(tmp_path / "votes.h5", "a") as file:
+        del file.attrs["certainty_kind"]  # only predict stored certainties before there was this attribute
+    mccgr("report", tmp_path / "votes.h5", "-o", tmp_path / "older.html")
+    assert texts["votes"] in (tmp_path / "older.html").read_text()
