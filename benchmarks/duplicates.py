@@ -86,7 +86,8 @@ def main() -> None:
     parser.add_argument("--words", action="store_true")
     given = parser.parse_args()
     everything = sorted(path for path in given.folder.rglob("*") if path.suffix.lower() in (".jpg", ".png"))
-    print(f"{machine()}\n\n| seed | copies found | pairs that were not planted | original is the most similar |\n|---|---|---|---|")
+    print(f"{machine()}\n\n| seed | copies found | pairs that were not planted | original is the most similar |")
+    print("|---|---|---|---|")
     for seed in range(given.seeds):
         chosen = np.random.default_rng([seed, 1]).choice(len(everything), given.images, replace=False)
         options = [] if given.words else ["--model", "efficientnet-lite0"]

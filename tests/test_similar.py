@@ -1,4 +1,4 @@
-"""``mccgr similar`` and ``mccgr duplicates``: copies are found, other images of the same kind are not taken for copies."""
+"""``mccgr similar`` and ``mccgr duplicates``: copies are found, other images of the same kind are not."""
 
 from __future__ import annotations
 
