@@ -4,6 +4,7 @@ const searchBox = byId("search");
 const foundPart = byId("found");
 const foundList = listWithin(foundPart);
 const MOST_CLUSTERS = 12; // that are listed
+const FIRST_FOUND = 24; // samples that are listed at once: they change with every letter
 let hits = []; // the samples that were found
 let keys = null; // names of samples as they are compared
 
@@ -60,7 +61,7 @@ function search() {
     map.drawSoon();
   }
   showFoundClusters(foundClusters);
-  foundList.show(hits);
+  foundList.show(hits, FIRST_FOUND);
   byId("found-tools").hidden = !hits.length;
   byId("found-select").textContent = `Select ${hits.length === 1 ? "it" : `all ${thousands(hits.length)}`}`;
   const many = [plural(hits.length), ...(foundClusters.length ? [plural(foundClusters.length, "cluster")] : [])];

@@ -1,7 +1,6 @@
 // Lists of samples: tiles or rows, of which more are made as the reader scrolls near; and the sheets of the clusters.
 
 const CHUNK = 60; // samples of a list that are made at a time
-const FIRST_CHUNK = 24; // of a list that changes with every letter that is typed
 
 function item(i) {
   const label = data.class
@@ -46,12 +45,12 @@ class GrowingList {
   }
 
   // Other samples instead of those in the list.
-  show(places) {
+  show(places, many = CHUNK) {
     this.watch.disconnect();
     Object.assign(this, { places, next: 0 });
     this.list.replaceChildren();
     this.button.hidden = false;
-    this.grow(FIRST_CHUNK);
+    this.grow(many);
     this.button.textContent = `Show ${thousands(places.length - this.next)} more`;
     this.line.hidden = this.next >= places.length;
   }
