@@ -29,6 +29,8 @@ CONFINED = {
     "h5py": ("files", "output.export"),  # output.export: AnnData's files
     "cv2": ("images",),
     "PIL": ("images",),
+    "pillow_heif": ("images",),
+    "onnxruntime": ("images.network.engines",),
     "matplotlib": ("output.plots",),
     "jinja2": ("output.report",),
     "multiprocessing": ("system.processes",),
