@@ -21,9 +21,10 @@ from threadpoolctl import threadpool_limits
 from mccgr_cli.blocks.in_memory import MemoryBlocks
 from mccgr_cli.blocks.protocol import Array, Matrix
 from mccgr_cli.blocks.rows import normalize
-from mccgr_cli.core.graph import build_graph, explained_variance, spectral_clusters
+from mccgr_cli.core.graph import build_graph
 from mccgr_cli.core.kmeans import kmeans
 from mccgr_cli.core.metrics import evaluate
+from mccgr_cli.core.parts import explained_variance, spectral_clusters
 from mccgr_cli.files.readers import load
 from mccgr_cli.settings import GraphSettings, RowSettings, Settings, axes_for
 from mccgr_cli.workflow.experiment import Trial, draw_classes

@@ -19,8 +19,9 @@ from mccgr_cli.blocks.in_memory import MemoryBlocks
 from mccgr_cli.blocks.protocol import Array, Matrix
 from mccgr_cli.blocks.rows import normalize
 from mccgr_cli.core.eigenvectors import leading_eigenvectors
-from mccgr_cli.core.graph import build_graph, explained_variance, normalized_edges
+from mccgr_cli.core.graph import build_graph
 from mccgr_cli.core.kmeans import largest_coefficient
+from mccgr_cli.core.parts import explained_variance, normalized_edges
 from mccgr_cli.core.principal_axes import make_unit
 from mccgr_cli.core.solver import Factors
 from mccgr_cli.settings import ClusterSettings, GraphSettings, RowSettings, Settings, by_preset

@@ -10,15 +10,8 @@ from scipy import sparse
 from mccgr_cli import MCCGR, factorize
 from mccgr_cli.blocks.in_memory import MemoryBlocks
 from mccgr_cli.blocks.rows import take_rows
-from mccgr_cli.core.graph import (
-    build_graph,
-    lost_edges,
-    merge_parts,
-    modularity,
-    oversized,
-    parts_of,
-    spectral_clusters,
-)
+from mccgr_cli.core.graph import build_graph
+from mccgr_cli.core.parts import lost_edges, merge_parts, modularity, oversized, parts_of, spectral_clusters
 from mccgr_cli.files.readers import load
 from mccgr_cli.settings import AUTO, GraphSettings
 from mccgr_cli.workflow.choice import Candidate, settle

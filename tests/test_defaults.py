@@ -10,10 +10,10 @@ from scipy import sparse
 
 from mccgr_cli.blocks.in_memory import MemoryBlocks
 from mccgr_cli.blocks.rows import normalize
-from mccgr_cli.core.graph import explained_variance
 from mccgr_cli.core.kmeans import kmeans
 from mccgr_cli.core.methods.losses import FAIR_STEPS, Correntropy, scale_that_keeps
 from mccgr_cli.core.metrics import evaluate
+from mccgr_cli.core.parts import explained_variance
 from mccgr_cli.core.starts import graph_start
 from mccgr_cli.settings import GRAPH_FEATURES, GraphSettings, Settings, by_preset
 from mccgr_cli.workflow import factorization

@@ -11,8 +11,9 @@ from scipy.spatial.distance import cdist
 
 from mccgr_cli.blocks.in_memory import MemoryBlocks
 from mccgr_cli.blocks.products import moments
-from mccgr_cli.core.graph import build_graph, explained_variance, graph_health, spectral_clusters
+from mccgr_cli.core.graph import build_graph, graph_health
 from mccgr_cli.core.metrics import evaluate
+from mccgr_cli.core.parts import explained_variance, spectral_clusters
 from mccgr_cli.core.principal_axes import coordinates
 from mccgr_cli.settings import SYMMETRIES, WEIGHTS, GraphSettings
 

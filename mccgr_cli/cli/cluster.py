@@ -69,7 +69,7 @@ def describe(assignments: Any) -> str:
 
 def doubt(assignments: Any, k: int) -> str | None:
     """A note about a cluster that is too large."""
-    from mccgr_cli.core.graph import oversized
+    from mccgr_cli.core.parts import oversized
 
     largest = oversized(assignments, k)
     if largest is None:

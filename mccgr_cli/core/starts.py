@@ -14,7 +14,7 @@ from scipy import sparse
 
 from mccgr_cli.blocks.products import transposed_times
 from mccgr_cli.blocks.protocol import Array, BlockSource
-from mccgr_cli.core.graph import parts_of
+from mccgr_cli.core.parts import parts_of
 from mccgr_cli.core.principal_axes import leading_axes, nonzero
 
 SHARE = 0.05  # membership of a sample in the parts of the graph that it does not belong to

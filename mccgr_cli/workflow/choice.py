@@ -15,9 +15,10 @@ import numpy as np
 from mccgr_cli.blocks.protocol import Array, BlockSource, Matrix
 from mccgr_cli.blocks.rows import normalize, row_sizes, take_rows
 from mccgr_cli.blocks.threads import threads_for_blocks
-from mccgr_cli.core.graph import build_graph, modularity, parts_of
+from mccgr_cli.core.graph import build_graph
 from mccgr_cli.core.kmeans import kmeans
 from mccgr_cli.core.metrics import agreement
+from mccgr_cli.core.parts import modularity, parts_of
 from mccgr_cli.core.principal_axes import coordinates_of_few
 from mccgr_cli.settings import AUTO, GraphSettings
 

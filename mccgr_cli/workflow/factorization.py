@@ -13,9 +13,10 @@ from mccgr_cli.blocks.in_memory import as_source
 from mccgr_cli.blocks.products import moments
 from mccgr_cli.blocks.protocol import Array, BlockSource, Matrix
 from mccgr_cli.blocks.rows import take_rows
-from mccgr_cli.core.graph import build_graph, explained_variance, parts_of
+from mccgr_cli.core.graph import build_graph
 from mccgr_cli.core.methods import METHODS
 from mccgr_cli.core.neighbours import Search, check_search
+from mccgr_cli.core.parts import explained_variance, parts_of
 from mccgr_cli.core.solver import Factors, OnPause, Progress, Start, Step, solve, uses_graph
 from mccgr_cli.errors import DataError, ParameterError
 from mccgr_cli.settings import GraphSettings, Settings
