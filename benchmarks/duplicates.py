@@ -4,7 +4,8 @@
 
 Copies are saved again (JPEG, quality 30 to 90), resized (by 0.3 to 2), cropped (10 to 25 % of each side), or several of
 these. Pairs that were not planted are named: look at them, they may be near-duplicates that were there before. With
---words, visual words describe the images instead of the ready network. ``similar`` is asked for each copy.
+--words, visual words describe the images instead of the ready network. ``similar`` is asked for each copy, also with
+--features-only.
 """
 
 from __future__ import annotations
@@ -50,8 +51,16 @@ def mccgr(*words: str) -> str:
     ).stdout
 
 
-def measure(images: list[Path], copies: int, seed: int, options: list[str]) -> tuple[int, int, int, list[str]]:
-    """Copies that were found, other pairs, copies whose original is the most similar image; and the other pairs."""
+def originals_first(matrix: Path, copies: int, *options: str) -> int:
+    """Copies for which ``similar`` lists the original first."""
+    asked = [f"copy{i:05}.jpg" for i in range(copies)]
+    printed = mccgr("similar", str(matrix), *asked, *options, "--most", "1", "--format", "csv", "-q")
+    nearest = csv.DictReader(io.StringIO(printed))
+    return sum(Path(row["query"]).stem == f"copy{Path(row['sample']).stem}" for row in nearest)
+
+
+def measure(images: list[Path], copies: int, seed: int, options: list[str]) -> tuple[list[int], list[str]]:
+    """Copies that were found, other pairs, copies whose original comes first, by features too; and the other pairs."""
     rng = np.random.default_rng(seed)
     with tempfile.TemporaryDirectory() as made:
         folder, matrix = Path(made) / "images", Path(made) / "X.h5"
@@ -69,12 +78,8 @@ def measure(images: list[Path], copies: int, seed: int, options: list[str]) -> t
         pairs = {frozenset(pair) for group in groups.values() for pair in itertools.combinations(group, 2)}
         planted = {frozenset((f"{i:05}", f"copy{i:05}")) for i in range(copies)}
         false = [pair for pair in pairs if len({name.removeprefix("copy") for name in pair}) > 1]
-        asked = [f"copy{i:05}.jpg" for i in range(copies)]
-        nearest = csv.DictReader(
-            io.StringIO(mccgr("similar", str(matrix), *asked, "--most", "1", "--format", "csv", "-q"))
-        )
-        right = sum(Path(row["query"]).stem == f"copy{Path(row['sample']).stem}" for row in nearest)
-    return len(pairs & planted), len(false), right, [" ".join(sorted(pair)) for pair in false]
+        right = [originals_first(matrix, copies, *how) for how in ((), ("--features-only",))]
+    return [len(pairs & planted), len(false), *right], [" ".join(sorted(pair)) for pair in false]
 
 
 def main() -> None:
@@ -86,13 +91,15 @@ def main() -> None:
     parser.add_argument("--words", action="store_true")
     given = parser.parse_args()
     everything = sorted(path for path in given.folder.rglob("*") if path.suffix.lower() in (".jpg", ".png"))
-    print(f"{machine()}\n\n| seed | copies found | pairs that were not planted | original is the most similar |")
-    print("|---|---|---|---|")
+    print(machine())
+    print("\n| seed | copies found | pairs that were not planted | original comes first | by features only |")
+    print("|---|---|---|---|---|")
     for seed in range(given.seeds):
         chosen = np.random.default_rng([seed, 1]).choice(len(everything), given.images, replace=False)
         options = [] if given.words else ["--model", "efficientnet-lite0"]
-        found, false, right, named = measure([everything[i] for i in chosen], given.copies, seed, options)
-        print(f"| {seed} | {found} of {given.copies} | {false} | {right} of {given.copies} |", flush=True)
+        (found, false, *right), named = measure([everything[i] for i in chosen], given.copies, seed, options)
+        first = " | ".join(f"{number} of {given.copies}" for number in right)
+        print(f"| {seed} | {found} of {given.copies} | {false} | {first} |", flush=True)
         for pair in named:
             paths = (everything[chosen[int(one.removeprefix("copy"))]] for one in pair.split())
             print(f"  not planted: {' and '.join(map(str, paths))}")

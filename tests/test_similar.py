@@ -16,8 +16,9 @@ from PIL import Image
 from mccgr_cli.blocks.in_memory import MemoryBlocks
 from mccgr_cli.blocks.rows import normalize
 from mccgr_cli.core.duplicates import Likeness, group_duplicates
-from mccgr_cli.core.similarity import most_similar, most_similar_of_all
+from mccgr_cli.core.similarity import Neighbours, most_similar, most_similar_of_all
 from mccgr_cli.files.container import Contents, encode
+from mccgr_cli.workflow.similar_images import copies_first
 
 TEXTURES = Path(__file__).parent.parent / "sample_data" / "textures"
 
@@ -152,7 +153,77 @@ def test_the_most_similar_samples_come_first(mccgr, folder):
     assert outcome.status == 0, outcome.stderr
     found = rows(outcome.stdout)
     assert [row["rank"] for row in found] == ["1", "2"]
-    assert found[0] == {"query": "small.png", "rank": "1", "sample": "00.png", "similarity": "1.0"}
+    first = {"query": "small.png", "rank": "1", "sample": "00.png", "similarity": "1.0", "near_duplicate": ""}
+    assert found[0] == first
+    assert "only features are compared" in outcome.stderr
+
+
+@pytest.fixture(scope="module")
+def misled(folder):
+    """A matrix by whose features another image is more similar to the cropped copy than its original is."""
+    names = sorted(path.name for path in (folder / "images").iterdir())
+    X = np.random.default_rng(1).random((16, 12))
+    X[names.index("cropped.png")] = X[names.index("07.png")] * 0.9 + X[names.index("01.png")] * 0.1
+    (folder / "misled.h5").write_bytes(encode(Contents("matrix", {"X": X, "sample_names": names})))
+    return folder / "misled.h5"
+
+
+def test_the_original_of_a_cropped_copy_comes_first(mccgr, folder, misled):
+    given = ("similar", misled, "cropped.png", "--jobs", 0, "--format", "csv", "-q")
+    by_features = rows(mccgr(*given, "--features-only").stdout)
+    assert by_features[0]["sample"] == "07.png"
+    assert {row["near_duplicate"] for row in by_features} == {""}
+    outcome = mccgr(*given, "--images", folder / "images")
+    assert outcome.status == 0, outcome.stderr
+    first, *others = rows(outcome.stdout)
+    assert (first["sample"], first["rank"], first["near_duplicate"]) == ("01.png", "1", "1")
+    assert others[0]["sample"] == "07.png"
+    assert {row["near_duplicate"] for row in others} == {"0"}
+    values = [float(row["similarity"]) for row in others]
+    assert values == sorted(values, reverse=True)
+    similarity = {row["sample"]: row["similarity"] for row in by_features}
+    assert all(similarity.get(row["sample"], row["similarity"]) == row["similarity"] for row in others)  # as before
+
+
+def test_all_rows_of_the_table_say_what_is_a_copy(mccgr, folder, misled):
+    outcome = mccgr("similar", misled, "cropped.png", "--images", folder / "images", "--jobs", 0, "--most", 2)
+    copy, other = outcome.stdout.splitlines()[1:3]
+    assert copy.split()[0] == "01.png"
+    assert copy.endswith("near-duplicate")
+    assert other.split()[0] == "07.png"
+    assert "near-duplicate" not in other
+
+
+def test_an_image_that_is_missing_or_damaged_is_not_compared(mccgr, folder, misled, tmp_path):
+    shutil.copytree(folder / "images", tmp_path / "images")
+    (tmp_path / "images" / "07.png").write_bytes(b"damaged")
+    (tmp_path / "images" / "08.png").unlink()
+    given = ("similar", misled, "cropped.png", "--images", tmp_path / "images", "--jobs", 0, "--most", 20)
+    outcome = mccgr(*given, "--format", "json")
+    assert "1 of 16 images are not there" in outcome.stderr
+    found = {row["sample"]: row["near_duplicate"] for row in json.loads(outcome.stdout)}
+    assert (found["01.png"], found["07.png"], found["08.png"], found["09.png"]) == (1, None, None, 0)
+
+
+def test_near_duplicates_come_first_and_keep_their_order():
+    found = Neighbours(np.repeat([0, 1], 4), np.arange(8), np.tile([0.9, 0.8, 0.7, 0.6], 2))
+    copies = [False, True, None, True, None, None, None, None]
+    first, said = copies_first(found, copies, 3)
+    np.testing.assert_array_equal(first.neighbours, [1, 3, 0, 4, 5, 6])
+    np.testing.assert_allclose(first.similarities, [0.8, 0.6, 0.9, 0.9, 0.8, 0.7])
+    assert said == [True, True, False, None, None, None]
+
+
+def test_the_original_of_a_new_image_comes_first(mccgr, folder, tmp_path):
+    """Of a new file and of a sample, in one call; the folder is that of the history of the matrix."""
+    X = tmp_path / "X.h5"
+    assert mccgr("extract", folder / "images", "--words", 20, "--jobs", 0, "-q", "-o", X).status == 0
+    scene(5).crop((20, 14, 142, 106)).resize((90, 68)).save(tmp_path / "new.jpg", quality=80)
+    given = ("similar", X, tmp_path / "new.jpg", "again.jpg", "--format", "json", "-q")
+    outcome = mccgr(*given, "--jobs", 0)
+    assert outcome.status == 0, outcome.stderr
+    found = [(row["query"], row["sample"]) for row in json.loads(outcome.stdout) if row["near_duplicate"]]
+    assert found == [(str(tmp_path / "new.jpg"), "05.png"), ("again.jpg", "02.png")]
 
 
 def test_similarity_is_the_cosine_of_square_roots():
@@ -191,5 +262,13 @@ def test_unknown_and_ambiguous_names_are_refused(refused, mccgr, folder):
     assert mccgr("similar", folder / "X.h5", "smal", "--most", 1).stdout.startswith("small.png")
 
 
+def test_options_that_would_have_no_effect_are_refused(refused, folder):
+    given = ("similar", folder / "X.h5", "--images", folder / "images")
+    assert "without IMAGE" in refused(*given, status=2)
+    assert "no image is read" in refused(*given, "small.png", "--features-only", status=2)
+
+
 def test_all_samples_without_a_name(mccgr, folder):
-    assert len(rows(mccgr("similar", folder / "X.h5", "--most", 2, "--format", "csv").stdout)) == 32
+    found = rows(mccgr("similar", folder / "X.h5", "--most", 2, "--format", "csv").stdout)
+    assert len(found) == 32
+    assert {row["near_duplicate"] for row in found} == {""}

@@ -78,8 +78,7 @@ def command(matrix: MatrixInput, finding: Finding, style: str, resources: Resour
     from mccgr_cli.core.similarity import NORMALIZATION
     from mccgr_cli.workflow.placement import place
 
-    if finding.features_only and finding.images is not None:
-        raise ParameterError("--images", "with --features-only, no image is read", "leave one of them out")
+    check_choice(finding.images, finding.features_only)
     output = replace(output, path="-" if output.path is None else output.path)
     parameters = options.parameters(matrix, finding, format=style)
     with Job("duplicates", output, parameters, resources=resources, readable=True) as job:
@@ -94,22 +93,33 @@ def command(matrix: MatrixInput, finding: Finding, style: str, resources: Resour
         job.reporter.note(f"{found}; samples beside those to keep: {surplus}, exact copies among them: {exact}")
 
 
+def check_choice(images: str | None, features_only: bool) -> None:
+    if features_only and images is not None:
+        raise ParameterError("--images", "with --features-only, no image is read", "leave one of them out")
+
+
 def find_groups(job: Job, matrix: Loaded, source: Any, finding: Finding) -> list[Group]:
     """The groups, by pixels where the images are there."""
     from mccgr_cli.workflow.near_duplicates import Pixels, find_images, near_duplicates
 
     paths = [] if finding.features_only else find_images(matrix, finding.images)
     chosen = (finding.similarity, finding.keep)
-    if not paths:
-        if not finding.features_only:
-            job.reporter.note("the images were not found, so only features are compared; --images names their folder")
+    if finding.features_only or not has_images(job, paths):
         return near_duplicates(matrix, source, None, *chosen)
+    with job.workers(len(paths)) as workers, job.reporter.counting("images") as on_progress:
+        return near_duplicates(matrix, source, Pixels(paths, workers, finding.max_pixels, on_progress), *chosen)
+
+
+def has_images(job: Job, paths: Sequence[str | None]) -> bool:
+    """Whether there are images whose pixels can be compared; says if some are not there."""
+    if not any(paths):
+        job.reporter.note("the images were not found, so only features are compared; --images names their folder")
+        return False
     missing = sum(path is None for path in paths)
     if missing:
         job.reporter.note(f"{missing} of {len(paths)} images are not there, and are not compared")
     job.refuse_overwriting(path for path in paths if path is not None)
-    with job.workers(len(paths)) as workers, job.reporter.counting("images") as on_progress:
-        return near_duplicates(matrix, source, Pixels(paths, workers, finding.max_pixels, on_progress), *chosen)
+    return True
 
 
 def rows_of(groups: Sequence[Group], matrix: Loaded) -> Iterator[list[Any]]:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from mccgr_cli.cli import options, types
+from mccgr_cli.cli.duplicates import Finding, check_choice, has_images
 from mccgr_cli.cli.extract import ImageInput
 from mccgr_cli.cli.options import MatrixInput, Output, Resources
 from mccgr_cli.errors import DataError, ParameterError
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from mccgr_cli.core.similarity import Neighbours
     from mccgr_cli.files.readers import Loaded
 
-COLUMNS = ("query", "rank", "sample", "similarity")
+COLUMNS = ("query", "rank", "sample", "similarity", "near_duplicate")
 PRINTED: dict[str, dict[str, Any]] = {
     "path": {"help": "Write the result to a file.", "default_text": "standard output"},
 }
@@ -34,6 +35,8 @@ class Asked:
     """What is asked for."""
 
     most: int = basic_option(10, "Number of similar samples to list, for each.", values=whole(1, 10_000))
+    images: str | None = field(default=None, metadata=Finding.__dataclass_fields__["images"].metadata)
+    features_only: bool = field(default=False, metadata=Finding.__dataclass_fields__["features_only"].metadata)
     model: str | None = image_option(
         None,
         "ONNX file of the network that described the images, if it was moved.",
@@ -54,13 +57,13 @@ class Queries:
 
 @options.command
 @options.matrix("MATRIX")
-@click.argument("images", metavar="[IMAGE]...", nargs=-1, type=types.FILE)
+@click.argument("wanted", metavar="[IMAGE]...", nargs=-1, type=types.FILE)
 @options.gathered("asked", Asked)
 @options.output_format("table", "csv", "json")
 @options.gathered("output", Output, changed=PRINTED)
 @options.resources("jobs", "memory")
 def command(
-    matrix: MatrixInput, images: tuple[str, ...], asked: Asked, style: str, resources: Resources, output: Output
+    matrix: MatrixInput, wanted: tuple[str, ...], asked: Asked, style: str, resources: Resources, output: Output
 ) -> None:
     """List the samples that are most similar to some images or samples.
 
@@ -70,6 +73,10 @@ def command(
 
     The similarity is from 0 to 1: the cosine between the square roots of the features. It is 1 if two samples have the
     same features. Use it to compare: what 0.9 means depends on the features.
+
+    The 50 most similar images are also compared with IMAGE pixel by pixel, as duplicates does. Near-duplicates come
+    first and are marked; below them, the most similar samples follow. If the images are not there, with
+    --features-only, or without IMAGE, only features are compared.
 
     \b
     Examples:
@@ -82,21 +89,49 @@ def command(
     from mccgr_cli.core import similarity
     from mccgr_cli.workflow.placement import place
 
+    check_choice(asked.images, asked.features_only)
+    if asked.images is not None and not wanted:
+        raise ParameterError(
+            "--images", "without IMAGE, only features are compared", "name an IMAGE, or see duplicates"
+        )
     output = replace(output, path="-" if output.path is None else output.path)
-    parameters = options.parameters(matrix, asked, images=list(images), format=style)
+    parameters = options.parameters(matrix, asked, wanted=list(wanted), format=style)
     with Job("similar", output, parameters, resources=resources, readable=True) as job:
         loaded = job.load_matrix(matrix)
         X = place(loaded, job.room(None, None), similarity.NORMALIZATION)
         job.note_if_on_disk(X)
         source = blocks_of(X)
         names = sample_names(loaded, source.shape[0])
-        if images:
-            queries = find_queries(job, loaded, source, names, images, asked)
-            found = similarity.most_similar(source, queries.rows, asked.most, queries.own)
-            rows = as_rows(found, queries.names, names)
+        if wanted:
+            queries = find_queries(job, loaded, source, names, wanted, asked)
+            found, copies = find_similar(job, loaded, source, queries, asked)
+            rows = as_rows(found, copies, queries.names, names)
         else:
-            rows = as_rows(similarity.most_similar_of_all(source, asked.most), names, names)
+            found = similarity.most_similar_of_all(source, asked.most)
+            rows = as_rows(found, [None] * len(found.samples), names, names)
         job.write_bytes((FORMATS[style](rows) + "\n").encode("utf-8", "backslashreplace"))
+
+
+def find_similar(
+    job: Job, matrix: Loaded, source: Any, queries: Queries, asked: Asked
+) -> tuple[Neighbours, list[bool | None]]:
+    """The most similar samples of each query, near-duplicates first; and which of them are near-duplicates."""
+    from mccgr_cli.core.similarity import most_similar
+    from mccgr_cli.workflow.near_duplicates import Pixels, find_images
+    from mccgr_cli.workflow.similar_images import COMPARED, copies_first, find_copies
+
+    most = asked.most if asked.features_only else max(asked.most, COMPARED)
+    found = most_similar(source, queries.rows, most, queries.own)
+    copies: list[bool | None] = [None] * len(found.samples)
+    numbers = [source.shape[0] + i if number is None else number for i, number in enumerate(queries.own)]
+    old = sorted({*found.neighbours.tolist(), *(number for number in queries.own if number is not None)})
+    has_names = "sample_names" in matrix.contents.datasets  # otherwise these are no images
+    located = [] if asked.features_only else find_images(matrix, asked.images, old)
+    if has_names and not asked.features_only and has_images(job, located):
+        paths = dict(zip(numbers, queries.names, strict=True)) | dict(zip(old, located, strict=True))
+        with job.workers(len(paths)) as workers, job.reporter.counting("images") as on_progress:
+            copies = find_copies(found, numbers, Pixels(paths, workers, asked.max_pixels, on_progress))
+    return copies_first(found, copies, asked.most)
 
 
 def sample_names(matrix: Loaded, count: int) -> list[str]:
@@ -166,21 +201,23 @@ def describe_new(job: Job, matrix: Loaded, paths: Sequence[str], asked: Asked) -
     return normalize(contents["X"].astype("float64"), NORMALIZATION)
 
 
-def as_rows(found: Neighbours, queries: Sequence[str], names: Sequence[str]) -> list[list[Any]]:
-    """A row for each similar sample of each query."""
+def as_rows(
+    found: Neighbours, copies: Sequence[bool | None], queries: Sequence[str], names: Sequence[str]
+) -> list[list[Any]]:
+    """A row for each similar sample of each query; the last cell is None if pixels were not compared."""
     rows, rank, last = [], 0, -1
-    pairs = zip(found.samples.tolist(), found.neighbours.tolist(), found.similarities.tolist(), strict=True)
-    for query, sample, value in pairs:
+    pairs = zip(found.samples.tolist(), found.neighbours.tolist(), found.similarities.tolist(), copies, strict=True)
+    for query, sample, value, copy in pairs:
         rank = rank + 1 if query == last else 1
         last = query
-        rows.append([queries[query], rank, names[sample], round(value, 4)])
+        rows.append([queries[query], rank, names[sample], round(value, 4), None if copy is None else int(copy)])
     return rows
 
 
 def as_csv(rows: Sequence[Sequence[Any]]) -> str:
     from mccgr_cli.cli.tables import csv_text
 
-    return csv_text(COLUMNS, rows)
+    return csv_text(COLUMNS, (["" if cell is None else cell for cell in row] for row in rows))
 
 
 def as_json(rows: Sequence[Sequence[Any]]) -> str:
@@ -193,10 +230,10 @@ def as_table(rows: Sequence[Sequence[Any]]) -> str:
     if not rows:
         return "no similar samples"
     lines: list[list[str]] = []
-    for query, rank, sample, value in rows:
+    for query, rank, sample, value, copy in rows:
         if rank == 1:
-            lines.append([query, ""])
-        lines.append([f"  {sample}", f"{value:.3f}"])
+            lines.append([query, "", ""])
+        lines.append([f"  {sample}", f"{value:.3f}", "near-duplicate" if copy else ""])
     return aligned(lines)
 
 

@@ -6,7 +6,7 @@ few most similar ones pixel by pixel, where the images can be found. Exact copie
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
@@ -47,9 +47,9 @@ class Group:
 
 @dataclass(frozen=True)
 class Pixels:
-    """Where the images of all samples are, and who compares them."""
+    """Where the images of samples are, by number, and who compares them."""
 
-    paths: Sequence[str | None]
+    paths: Sequence[str | None] | Mapping[int, str | None]
     workers: WorkerPool
     max_pixels: int
     on_progress: OnProgress = lambda *_: None
@@ -67,8 +67,8 @@ def image_folder(matrix: Loaded) -> str | None:
         return None
 
 
-def find_images(matrix: Loaded, folder: str | None) -> list[str | None]:
-    """The paths of the images of all samples; None for those that are not there.
+def find_images(matrix: Loaded, folder: str | None, samples: Sequence[int] | None = None) -> list[str | None]:
+    """The paths of the images of all samples, or of these; None for those that are not there.
 
     ``folder`` is the one that the user named; otherwise that of the history of the matrix.
     """
@@ -78,8 +78,9 @@ def find_images(matrix: Loaded, folder: str | None) -> list[str | None]:
         if folder is not None:
             raise ParameterError("--images", f"{matrix.name} has no names of samples", "leave it out")
         return []
+    names = names if samples is None else [names[sample] for sample in samples]
     found = locate_images(where, names)
-    if folder is not None and not any(found):
+    if folder is not None and len(names) and not any(found):
         what = f"{folder}: none of the {len(names)} images named in {matrix.name} is there"
         raise ParameterError("--images", what, "name the folder that extract was given")
     return found if any(found) else []
