@@ -39,8 +39,9 @@ class Run:
         self.X, self.settings, self.graph = X, Settings(k=k), GraphSettings()
 
     def choose(self) -> None:
-        how, self.graph, _ = settle(MemoryBlocks(self.X), self.settings.k, 0, AUTO, self.graph)
-        self.rows = MemoryBlocks(prepare(self.X, how))
+        settled = settle(MemoryBlocks(self.X), self.settings, AUTO, self.graph)
+        self.settings, self.graph = settled.settings, settled.graph
+        self.rows = MemoryBlocks(prepare(self.X, settled.normalize))
 
     def build_graph(self) -> None:
         self.A = factorization.choose_graph(self.rows, self.settings, self.graph)

@@ -23,7 +23,7 @@ from mccgr_cli.files.readers.checks import as_real
 from mccgr_cli.files.values import check_values
 from mccgr_cli.settings import GraphSettings, RowSettings, Settings
 from mccgr_cli.workflow import factorization
-from mccgr_cli.workflow.choice import settle, without_graph
+from mccgr_cli.workflow.choice import Settled, settle, without_graph
 
 
 def factorize(
@@ -46,7 +46,7 @@ def factorize(
     seed: int = Settings.seed,
     ridge: float = Settings.ridge,
     graph: Any = None,
-    neighbors: int = GraphSettings.neighbors,
+    neighbors: int | None = GraphSettings.neighbors,
     weight: str = GraphSettings.weight,
     symmetry: str = GraphSettings.symmetry,
     metric: str | None = GraphSettings.metric,
@@ -85,20 +85,19 @@ def factorize(
     values = {**locals(), "init": init if start is None else Settings.init, "dtype": None}
     with as_arguments():
         settings, graph_settings = checked(Settings, values), checked(GraphSettings, values)
-        rows, _, graph_settings = settled_rows(X, settings, graph_settings, checked(RowSettings, values), graph)
-        return run(rows, settings, graph_settings, graph, start, on_step)[0]
+        rows, settled = settled_rows(X, settings, graph_settings, checked(RowSettings, values), graph)
+        return run(rows, settled.settings, settled.graph, graph, start, on_step)[0]
 
 
 def settled_rows(
     X: Any, settings: Settings, graph_settings: GraphSettings, rows: RowSettings, graph: Any = None
-) -> tuple[Matrix, str, GraphSettings]:
-    """Normalized rows, how they were normalized, and the settings of the graph: chosen where they were left open."""
+) -> tuple[Matrix, Settled]:
+    """Normalized rows, and the settings: chosen where they were left open."""
     X = as_matrix(X)
     if graph is not None or not uses_graph(settings):
-        graph_settings = without_graph(graph_settings)
-    source = blocks_of(X)
-    normalization, graph_settings, _ = settle(source, settings.k, settings.seed, rows.normalize, graph_settings)
-    return prepare(X, normalization), normalization, graph_settings
+        settings, graph_settings = without_graph(settings, graph_settings)
+    settled = settle(blocks_of(X), settings, rows.normalize, graph_settings)
+    return prepare(X, settled.normalize), settled
 
 
 def run(

@@ -68,8 +68,9 @@ class MCCGR(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
         Kernel width sigma. adaptive: follows the errors. settle: follows them until it is stable. A number: fixed.
     solver : {"multiplicative", "coordinate"}, default="multiplicative"
         Algorithm for mccgr, mcc, grnmf and l2.
-    init : {"graph", "nndsvd", "random"}, default="graph"
-        Starting point: clusters of the neighbour graph (nndsvd if there is no graph), singular vectors, random numbers.
+    init : {"auto", "graph", "merged", "nndsvd", "random"}, default="auto"
+        Starting point: clusters of the neighbour graph (nndsvd if there is no graph), directly or by merging twice as
+        many (auto: chosen without labels); singular vectors; random numbers.
     n_init : int, default=1
         Number of starts. The factors with the lowest objective are kept.
     max_iter : int, default=200
@@ -186,7 +187,7 @@ class MCCGR(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
         tol: float = Settings.tolerance,
         ridge: float = Settings.ridge,
         normalize: str = RowSettings.normalize,
-        n_neighbors: int = GraphSettings.neighbors,
+        n_neighbors: int | None = GraphSettings.neighbors,
         weight: str = GraphSettings.weight,
         symmetry: str = GraphSettings.symmetry,
         metric: str | None = GraphSettings.metric,
@@ -238,7 +239,8 @@ class MCCGR(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
             if clusters.assign == "max" and clusters.k not in (None, settings.k):
                 raise ArgumentError("n_clusters", f"the {settings.k} components are the clusters", "leave it out")
             row_settings = checked(RowSettings, {**values, "dtype": None})
-            rows, self.normalize_, graph_settings = settled_rows(X, settings, graph_settings, row_settings, graph)
+            rows, settled = settled_rows(X, settings, graph_settings, row_settings, graph)
+            settings, graph_settings, self.normalize_ = settled.settings, settled.graph, settled.normalize
             factors, self.graph_ = run(rows, settings, graph_settings, graph, None, self.on_step)
         k = clusters.k or settings.k
         are_clusters = self.graph_ is not None and settings.is_orthogonal and k == settings.k

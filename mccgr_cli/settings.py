@@ -27,8 +27,9 @@ ORTHOGONAL = "orthogonal"
 FORMS = (ORTHOGONAL, "paper")
 SOLVERS = ("multiplicative", "coordinate")
 BANDWIDTHS = ("adaptive", "settle")
-INITS = ("graph", "nndsvd", "random")
 AUTO = "auto"
+INITS = (AUTO, "graph", "merged", "nndsvd", "random")
+NEIGHBORS = (5, 20)  # of which one is chosen, if the user names no number
 NORMALIZATIONS = ("none", "l1", "l2", "sqrt", "hellinger", "log")
 PRECISIONS = ("float32", "float64")
 GRAPH_FEATURES = ("explained", "weighted", "plain")
@@ -108,9 +109,11 @@ class Settings:
         values=Bounds(0, 1),
     )
     init: str = solver_option(
-        "graph",
-        "Starting point. graph: clusters of the neighbour graph (nndsvd if there is no graph). nndsvd: computed from "
-        "the singular value decomposition. random: random numbers.",
+        AUTO,
+        "Starting point. graph: k clusters of the neighbour graph. merged: 2k clusters of the graph, merged until k "
+        "are left; better where clusters are clearly separated and of very different size. auto: graph or merged, "
+        "chosen without labels (nndsvd if there is no graph). nndsvd: computed from the singular value decomposition. "
+        "random: random numbers.",
         values=INITS,
     )
     restarts: int = solver_option(
@@ -130,6 +133,11 @@ class Settings:
     )
 
     @property
+    def starts_from_graph(self) -> bool:
+        """Whether the starting point consists of clusters of the graph, if there is one."""
+        return self.init in (AUTO, "graph", "merged")
+
+    @property
     def is_orthogonal(self) -> bool:
         """Whether the graph term, if there is one, has the orthogonal form."""
         return (self.form or ("paper" if self.solver == "coordinate" else "orthogonal")) == ORTHOGONAL
@@ -139,7 +147,12 @@ class Settings:
 class GraphSettings:
     """Which samples are neighbours, and the weight of an edge between them."""
 
-    neighbors: int = graph_option(5, "Nearest neighbours of each sample.", values=whole(1))
+    neighbors: int | None = graph_option(
+        None,
+        "Nearest neighbours of each sample.",
+        values=whole(1),
+        default_text="5, or 20 where clusters then hold together clearly better",
+    )
     weight: str = graph_option(
         "heat",
         "Weight of an edge. heat: exp(-distance^2 / 2t^2). shared: fraction of neighbours that both samples have in "
@@ -199,6 +212,11 @@ class GraphSettings:
         if self.metric == "histogram" and self.axes:
             what = "principal components have negative values, and those have no histogram intersection"
             raise ParameterError("--metric histogram", what, "leave --axes out, or give 0")
+
+    @property
+    def most_neighbors(self) -> int:
+        """The number of neighbours, or the largest that may be chosen."""
+        return self.neighbors or max(NEIGHBORS)
 
     def axes_for(self, k: int = 0) -> int:
         """Number of principal components on which samples are compared to find k clusters."""
@@ -284,6 +302,7 @@ PRESETS: dict[str, dict[str, Any]] = {
         "iterations": 200,
         "tolerance": 1e-5,
         "init": "random",
+        "neighbors": 5,
         "weight": "binary",
         "axes": 0,
         "graph_features": "plain",

@@ -11,14 +11,16 @@ from mccgr_cli import MCCGR, factorize
 from mccgr_cli.blocks.in_memory import MemoryBlocks
 from mccgr_cli.blocks.rows import take_rows
 from mccgr_cli.core.graph import build_graph
+from mccgr_cli.core.metrics import evaluate, separation
 from mccgr_cli.core.parts import lost_edges, merge_parts, modularity, oversized, parts_of, spectral_clusters
 from mccgr_cli.files.readers import load
-from mccgr_cli.settings import AUTO, GraphSettings
+from mccgr_cli.settings import AUTO, GraphSettings, Settings
 from mccgr_cli.workflow.choice import Candidate, settle
 
 
 def chosen(X, k=3, normalization=AUTO, **graph):
-    return settle(MemoryBlocks(X), k, 0, normalization, GraphSettings(**graph))
+    found = settle(MemoryBlocks(X), Settings(k=k, init="graph"), normalization, GraphSettings(neighbors=5, **graph))
+    return found.normalize, found.graph, found.choice
 
 
 def to_array(X):
@@ -66,7 +68,7 @@ def test_what_the_user_gave_is_obeyed():
     assert graph.evenness in (0.1, 0.5)
     normalization, graph, choice = chosen(X, evenness=0.3)
     assert ({one.evenness for one in choice.scores}, graph.evenness) == ({0.3}, 0.3)
-    assert chosen(X, normalization="l1", evenness=0.0)[1:] == (GraphSettings(evenness=0.0), None)
+    assert chosen(X, normalization="l1", evenness=0.0)[1:] == (GraphSettings(neighbors=5, evenness=0.0), None)
     assert chosen(X, normalization="l1", axes=0)[2] is None  # without axes there is no evenness
 
 
@@ -92,6 +94,9 @@ def test_the_choice_is_printed_and_kept_in_the_file(mccgr, tmp_path):
     assert stored["choice"].startswith(f"chosen: --normalize {stored['normalize']} --evenness")
     assert stored["choice"] in result.stderr
     explicit = mccgr("factorize", tmp_path / "X.npz", "--k", 3, "--normalize", "l2", "--evenness", 0.1, "-o", "-")
+    assert "chosen: --neighbors 5 --init graph\n" in explicit.stderr
+    every = ("--normalize", "l2", "--evenness", 0.1, "--neighbors", 5, "--init", "graph")
+    explicit = mccgr("factorize", tmp_path / "X.npz", "--k", 3, *every, "-o", "-")
     assert "chosen" not in explicit.stderr
 
 
@@ -119,6 +124,88 @@ def test_the_choice_is_made_with_some_of_many_samples(monkeypatch):
     of_some = chosen(X)[2].scores
     assert of_some.keys() == of_all.keys()
     assert of_some != of_all
+
+
+# Neighbours, and the division of the graph
+
+
+def clouds():
+    """Four clouds that overlap."""
+    rng = np.random.default_rng(0)
+    labels = np.repeat(np.arange(4), 60)
+    means = 6 + 0.4 * rng.normal(size=(4, 150))
+    return np.maximum(means[labels] + rng.normal(size=(240, 150)), 0), labels
+
+
+def families():
+    """One large cluster of 50 groups, and four small clusters, of which each two are near each other."""
+    rng = np.random.default_rng(0)
+    means = 2 * rng.normal(size=(3, 30))
+    parts = [mean + 0.3 * rng.normal(size=(6, 30)) for mean in means[0] + 0.6 * rng.normal(size=(50, 30))]
+    for mean in means[1:]:
+        step = rng.normal(size=30)
+        step *= 1.8 / np.linalg.norm(step)
+        parts += [mean + sign * step + 0.5 * rng.normal(size=(30, 30)) for sign in (-1, 1)]
+    X = np.vstack(parts)
+    return X - X.min(), np.repeat(np.arange(5), (300, 30, 30, 30, 30))
+
+
+def divided(X, k, neighbors=None, **settings):
+    found = settle(MemoryBlocks(X), Settings(k=k, **settings), AUTO, GraphSettings(neighbors=neighbors))
+    return found.graph.neighbors, found.settings.init
+
+
+def accuracy(X, labels, **options):
+    return evaluate(labels.tolist(), factorize(X, len(set(labels)), **options).W.argmax(axis=1)).accuracy
+
+
+def test_more_neighbours_are_used_where_clusters_then_hold_together_better():
+    X, labels = clouds()
+    assert divided(X, 4) == (20, "graph")
+    assert accuracy(X, labels) > accuracy(X, labels, neighbors=5)
+
+
+def test_parts_are_merged_where_they_are_then_farther_apart():
+    X, labels = families()
+    assert divided(X, 5) == (20, "merged")
+    assert accuracy(X, labels) == 1
+    assert accuracy(X, labels, init="graph") < 0.9
+
+
+def test_a_given_division_is_obeyed():
+    X, _ = families()
+    assert divided(X, 5, init="graph")[1] == "graph"
+    assert divided(X, 5, neighbors=20) == (20, "merged")
+    assert divided(X, 5, neighbors=7) == (7, "graph")  # too few for merging
+    assert divided(X, 5, neighbors=7, init="merged") == (7, "merged")
+    assert divided(X, 5, init="random")[1] == "random"
+
+
+def test_clusters_smaller_than_the_neighbours_keep_few():
+    X, _ = clouds()
+    assert divided(X, 12) == (5, "graph")
+    assert divided(X, 60) == (5, "graph")
+    assert divided(X[:3], 3) == (5, "graph")
+
+
+def test_the_division_is_printed_and_kept_for_other_runs(mccgr, tmp_path):
+    X, labels = families()
+    np.savez(tmp_path / "X.npz", X=X, labels=labels)
+    result = mccgr("factorize", tmp_path / "X.npz", "--k", 5, "-o", tmp_path / "F.h5")
+    stored = load(str(tmp_path / "F.h5"), kinds=("factors",)).contents
+    assert "--neighbors 20 --init merged" in result.stderr
+    assert stored.attributes["init"] == "merged"
+    mccgr("graph", tmp_path / "X.npz", "--k", 5, "-o", tmp_path / "A.h5")
+    assert load(str(tmp_path / "A.h5"), kinds=("graph",)).contents.attributes["neighbors"] == 20
+    mccgr("factorize", tmp_path / "X.npz", "--k", 5, "--graph", tmp_path / "A.h5", "-o", tmp_path / "given.h5")
+    assert load(str(tmp_path / "given.h5"), kinds=("factors",)).contents["W"].tobytes() == stored["W"].tobytes()
+
+
+def test_separation_is_high_for_clusters_that_are_apart():
+    points = np.array([[0.0], [1.0], [10.0], [11.0]])
+    assert separation(points, np.array([0, 0, 1, 1])) == pytest.approx(1 - 0.25 * np.mean([1 / 10.5**2, 1 / 9.5**2]))
+    assert separation(points, np.array([0, 1, 0, 1])) < 0
+    assert separation(points, np.zeros(4, int)) == 0
 
 
 # Parts of a graph

@@ -396,7 +396,7 @@ def test_what_follows_in_a_pipeline_is_served():
         ({"method": None}, "method: None is not one of mccgr"),
         ({"method": ["mccgr"]}, "is not one of mccgr"),
         ({"bandwidth": "wide"}, "bandwidth: none of adaptive, settle, and 'wide' is not a number"),
-        ({"init": "file.h5"}, "init: 'file.h5' is not one of graph, nndsvd, random"),
+        ({"init": "file.h5"}, "init: 'file.h5' is not one of auto, graph, merged, nndsvd, random"),
         ({"random_state": -1}, "random_state: -1 is not a whole number"),
         ({"random_state": "x"}, "cannot be used to seed"),
         ({"metric": "histogram", "axes": 5}, "metric histogram: .*leave axes out"),
@@ -509,6 +509,6 @@ def test_a_start_is_a_pair_and_what_is_not_is_told_briefly():
     assert factorize(X, 3, init=[found.W, found.H]).W.shape == found.W.shape
     with pytest.raises(ValueError, match="init: 3 arrays"):
         factorize(X, 3, init=(found.W, found.H, found.rho))
-    with pytest.raises(ValueError, match="is not one of graph") as told:
+    with pytest.raises(ValueError, match="is not one of auto") as told:
         factorize(X, 3, init=found.W)
     assert len(str(told.value)) < 150

@@ -298,7 +298,7 @@ def test_a_journal_drops_what_is_cut_short(tmp_path):
         (("--k", "3-2"), 2, "goes down"),
         (("--k", "2", "--alpha", "1,x"), 2, "'x'"),
         (("--k", "2", "--alpha", "1", "--strength", "1,2"), 2, "give one of them"),
-        (("--k", "2", "--init", "X.factors.h5"), 2, "'X.factors.h5' is not one of 'graph'"),
+        (("--k", "2", "--init", "X.factors.h5"), 2, "'X.factors.h5' is not one of 'auto'"),
         (("--k", "2", "--neighbors", "2.5"), 2, "'2.5' is not a valid whole number"),
         (("--k", "2", "-o", "-"), 2, "saves finished runs"),
     ],

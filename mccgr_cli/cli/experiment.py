@@ -43,7 +43,7 @@ class Sweeps:
     alpha: tuple[float, ...] | None = swept(Settings, "alpha")
     keep: tuple[float, ...] = swept(Settings, "keep")
     theta: tuple[float, ...] | None = swept(Settings, "theta")
-    neighbors: tuple[int, ...] = swept(GraphSettings, "neighbors")
+    neighbors: tuple[int, ...] | None = swept(GraphSettings, "neighbors")
     weight: tuple[str, ...] = swept(GraphSettings, "weight")
 
 
@@ -156,7 +156,8 @@ def perform_trials(job: Job, plan: Plan, X: Any, labels: Any, identity: str) -> 
 def make_plan(comparison: Comparison, sweeps: Sweeps, settings: Settings, graph: GraphSettings) -> Plan:
     from mccgr_cli.workflow.experiment import Plan
 
-    values: dict[str, Any] = {**asdict(sweeps), "alpha": sweeps.alpha or (None,), "theta": sweeps.theta or (None,)}
+    values: dict[str, Any] = asdict(sweeps)
+    values |= {name: values[name] or (None,) for name in ("alpha", "theta", "neighbors")}
     return Plan(
         methods=comparison.methods,
         ks=comparison.ks,

@@ -131,9 +131,14 @@ def factorize(
         builds = uses_graph(settings) and request.graph_file is None
         graph_file = None if resumes or request.graph_file is None else job.load(request.graph_file, ("graph",))
         rows = request.rows if graph_file is None else made_with(graph_file, request.rows)
-        graph = request.graph if builds else without_graph(request.graph)
+        graph = request.graph
+        if graph_file is not None:
+            settings = started_from(graph_file, settings)
+        if not builds:
+            settings, graph = without_graph(settings, graph)
         with job.samples(request.matrix, rows, settings, graph, builds, checkpointing.copies) as samples:
-            X = samples.X
+            X, settled = samples.X, samples.settled
+            settings, graph = settled.settings, settled.graph
             factorization.check_components(settings.k, X.shape)
             size = X.dtype.itemsize * settings.k * (X.shape[0] + X.shape[1])
             job.require_space(size + size_of_landmarks(*X.shape, settings.k))
@@ -141,9 +146,9 @@ def factorize(
             given_graph = None if graph_file is None else use_graph(job, request, graph_file, samples)
             kept = keeper.restored(settings, X) if keeper is not None else None
             if kept is None:
-                note_estimate(job, X, settings, samples.graph if builds else None, samples.memory)
-                A = factorization.choose_graph(X, settings, samples.graph, given_graph, job.reporter.searched)
-                choice = job.note_choice(samples.choice)
+                note_estimate(job, X, settings, graph if builds else None, samples.memory)
+                A = factorization.choose_graph(X, settings, graph, given_graph, job.reporter.searched)
+                choice = job.note_choice(settled.choice)
             else:
                 A, choice = kept.A, kept.choice
             health = None if A is None else graph_health(A)
@@ -158,11 +163,11 @@ def factorize(
             ):
                 resumed = kept.progress if kept is not None else None
                 factors = factorization.factorize(X, settings, A, starts, on_step, resumed, on_pause)
-                landmarks = learn_landmarks(X, factors.rho, settings.k, samples.graph.evenness)
+                landmarks = learn_landmarks(X, factors.rho, settings.k, graph.evenness)
                 density, outlier = learn_density(X, landmarks, settings.k)
         job.reporter.note(describe(factors, settings))
         names = samples.loaded.contents.names()
-        contents = stages.factors_contents(factors, settings, samples.normalization, names, health, choice)
+        contents = stages.factors_contents(factors, settings, settled.normalize, names, health, choice)
         contents = with_landmarks(contents, landmarks, density, outlier)
         with keeper.saving_on_failed_output() if keeper is not None else nullcontext():
             job.write(contents)
@@ -193,13 +198,19 @@ def made_with(file: Loaded, rows: RowSettings) -> RowSettings:
     return replace(rows, normalize=stored) if rows.normalize == AUTO and stored in NORMALIZATIONS else rows
 
 
+def started_from(file: Loaded, settings: Settings) -> Settings:
+    """The start for which a graph was made, unless the user gave another."""
+    stored = file.contents.attributes.get("init")
+    return replace(settings, init=stored) if settings.init == AUTO and stored in ("graph", "merged") else settings
+
+
 def use_graph(job: Job, request: Factorization, file: Loaded, samples: Samples) -> Graph | None:
     """The graph in a file, if the method uses one."""
     from mccgr_cli.core.solver import uses_graph
     from mccgr_cli.workflow import factorization
 
     used = uses_graph(request.settings)
-    for note in doubts(file.contents.attributes, request.settings, samples.normalization, used):
+    for note in doubts(file.contents.attributes, request.settings, samples.settled.normalize, used):
         job.reporter.note(note)
     return factorization.check_graph(file.contents["A"], samples.X.shape[0], file.name) if used else None
 

@@ -56,7 +56,7 @@ def command(
 
     for_any_k = settings.k is None
     if for_any_k:
-        settings, graph = replace(settings, k=1, method="grnmf"), without_graph(graph)
+        settings, graph = without_graph(replace(settings, k=1, method="grnmf"), graph)
         rows = replace(rows, normalize="hellinger" if rows.normalize == AUTO else rows.normalize)
     parameters = options.parameters(matrix, settings, graph, rows)
     parameters = {name: value for name, value in parameters.items() if name not in unused()}
@@ -64,12 +64,13 @@ def command(
         with job.samples(matrix, rows, settings, graph) as samples:
             X, names = samples.X, samples.loaded.contents.names()
             factorization.check_components(settings.k, X.shape)
-            if graph.symmetry == "union":  # then every sample has at least this many edges
-                job.require_space(12.0 * X.shape[0] * min(graph.neighbors, X.shape[0] - 1))
+            settled = samples.settled
+            if settled.graph.symmetry == "union":  # then every sample has at least this many edges
+                job.require_space(12.0 * X.shape[0] * min(settled.graph.most_neighbors, X.shape[0] - 1))
             contents = stages.make_graph(
-                X, settings, samples.graph, samples.normalization, names, job.reporter.searched
+                X, settled.settings, settled.graph, settled.normalize, names, job.reporter.searched
             )
-        job.note_choice(samples.choice)
+        job.note_choice(settled.choice)
         if for_any_k:
             del contents.attributes["k"], contents.attributes["method"]
         job.reporter.note(f"graph: {graph_health(contents['A'])}")

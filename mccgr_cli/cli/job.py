@@ -42,7 +42,7 @@ from mccgr_cli.workflow.placement import USABLE, Room, place
 
 if TYPE_CHECKING:
     from mccgr_cli.distributed.connection import Cluster
-    from mccgr_cli.workflow.choice import Choice
+    from mccgr_cli.workflow.choice import Choice, Settled
 
 
 @dataclass(frozen=True)
@@ -52,9 +52,7 @@ class Samples:
     loaded: Loaded
     X: BlockSource
     memory: float  # bytes that the run takes
-    normalization: str
-    graph: GraphSettings
-    choice: Choice | None  # how the normalization was chosen
+    settled: Settled  # settings of which nothing is open any more
 
 
 @dataclass(frozen=True)
@@ -193,12 +191,12 @@ class Job:
             self.inputs.insert(0, self.inputs.pop())  # the matrix comes first, before a graph
             raw = loaded.contents.datasets["X"].prepared_as("none", rows.dtype)
             stays = room.is_exceeded_by(raw.size) or cluster is not None
-            normalization, graph, choice = self.settle(loaded, raw, stays, rows, settings, graph)
-            X = place(loaded, room, normalization, rows.dtype, keep_in_file=cluster is not None)
+            settled = self.settle(loaded, raw, stays, rows, settings, graph)
+            X = place(loaded, room, settled.normalize, rows.dtype, keep_in_file=cluster is not None)
             if cluster is not None:
                 from mccgr_cli.distributed.blocks import ClusterBlocks
 
-                yield Samples(loaded, ClusterBlocks(X, cluster), 0.0, normalization, graph, choice)
+                yield Samples(loaded, ClusterBlocks(X, cluster), 0.0, settled)
                 return
             self.note_if_on_disk(X)
             in_file = isinstance(X, StoredMatrix)
@@ -206,7 +204,7 @@ class Job:
             if not in_file and room.is_exceeded_by(size):
                 room.check_whole(size, loaded.name)
                 self.reporter.note(f"{loaded.name}: loaded whole; only HDF5 by rows can stay on disk")
-            yield Samples(loaded, blocks_of(X), room.taken(size, in_file), normalization, graph, choice)
+            yield Samples(loaded, blocks_of(X), room.taken(size, in_file), settled)
 
     def settle(
         self,
@@ -216,19 +214,20 @@ class Job:
         rows: RowSettings,
         settings: Settings,
         graph: GraphSettings,
-    ) -> tuple[str, GraphSettings, Choice | None]:
+    ) -> Settled:
         """Choose what the user left open, from rows as they are in the file; unless X stays there, it is read once."""
-        from mccgr_cli.workflow.choice import is_open, settle
+        from mccgr_cli.workflow.choice import Settled, is_open, settle
 
-        normalization, choice = rows.normalize, None
-        if is_open(normalization, graph):
+        settled = Settled(rows.normalize, settings, graph)
+        if is_open(rows.normalize, settings, graph):
             X = raw.stream() if stays else raw.load()
             loaded.contents.datasets["X"] = X if isinstance(X, StoredMatrix) else MatrixInMemory(X, raw.where)
-            normalization, graph, choice = settle(blocks_of(X), settings.k, settings.seed, normalization, graph)
-        self.parameters["normalize"] = normalization  # a run that continues does not choose again
-        if choice is not None:
-            self.parameters["evenness"] = graph.evenness
-        return normalization, graph, choice
+            settled = settle(blocks_of(X), settings, rows.normalize, graph)
+        self.parameters["normalize"] = settled.normalize  # a run that continues does not choose again
+        if settled.choice is not None:
+            chosen = {"evenness": settled.graph.evenness, "neighbors": settled.graph.neighbors}
+            self.parameters |= {**chosen, "init": settled.settings.init}
+        return settled
 
     def note_choice(self, choice: Choice | None) -> str | None:
         """Say what was chosen, once nothing else can be wrong. Returns the line."""

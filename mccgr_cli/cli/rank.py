@@ -110,7 +110,7 @@ def rank(
     from mccgr_cli.blocks import rows
     from mccgr_cli.blocks.in_memory import MemoryBlocks
     from mccgr_cli.cli.job import Job, show
-    from mccgr_cli.workflow import ranking, stages
+    from mccgr_cli.workflow import division, ranking, stages
     from mccgr_cli.workflow.choice import settle
 
     parameters = options.parameters(matrix, settings, graph, trials, normalize=normalize)
@@ -124,17 +124,19 @@ def rank(
         ranking.check_plan(plan, X.shape)
         job.parameters["ks"] = ks
         middle = ks[len(ks) // 2]
-        how, graph, choice = settle(MemoryBlocks(X), middle, settings.seed, normalize, graph)
-        if choice is not None:
-            job.reporter.note(f"{choice}, for k = {middle}")
-        X, plan = rows.normalize(X, how), replace(plan, graph=graph)
+        usual = division.usual(settings, graph)  # what is best for one k need not be best for another
+        settings, graph = replace(settings, k=middle, init=usual.init), replace(graph, neighbors=usual.neighbors)
+        settled = settle(MemoryBlocks(X), settings, normalize, graph)
+        if settled.choice is not None:
+            job.reporter.note(f"{settled.choice}, for k = {middle}")
+        X, plan = rows.normalize(X, settled.normalize), replace(plan, settings=settings, graph=settled.graph)
         if X.shape[0] < whole:
             job.reporter.note(f"{X.shape[0]} of {whole} samples are used, drawn at random (--samples)")
         found = do_tasks(job, X, plan)
         if style is not None and not job.to_stdout:
             show(FORMATS[style](found))
         if output.path is not None:
-            job.write(ranking.ranks_contents(found, plan, X.shape[0], how))
+            job.write(ranking.ranks_contents(found, plan, X.shape[0], settled.normalize))
 
 
 def do_tasks(job: Job, X: Matrix, plan: Plan) -> Ranking:

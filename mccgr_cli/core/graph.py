@@ -17,7 +17,7 @@ from mccgr_cli.blocks.threads import threads_for_blocks
 from mccgr_cli.core.kmeans import distances_to, squared_lengths
 from mccgr_cli.core.neighbours import LARGEST_EXACT, ROOM, NeighbourPairs, Search, nearest, row_groups
 from mccgr_cli.core.principal_axes import coordinates
-from mccgr_cli.settings import GraphSettings
+from mccgr_cli.settings import NEIGHBORS, GraphSettings
 
 WIDTH_SAMPLE = 2000  # samples whose mean distance is the width of the heat kernel
 EDGE_BLOCK = 1 << 14  # edges that are weighted together
@@ -48,7 +48,7 @@ def build_graph(
         The weights of the edges A (n, n): symmetric, non-negative, with an empty diagonal.
     """
     n = X.shape[0]
-    neighbors = min(settings.neighbors, n - 1)
+    neighbors = min(settings.neighbors or NEIGHBORS[0], n - 1)
     if neighbors < 1:
         return sparse.csr_array((n, n), dtype=np.float64)
     groups: Sequence[slice] = ()  # rows of a source that are held in memory together

@@ -109,3 +109,24 @@ def adjusted_rand_index(table: Array) -> float:
     expected = by_class * by_cluster / max(pairs(table.sum(keepdims=True)), 1)
     largest = (by_class + by_cluster) / 2
     return 1.0 if largest == expected else float((together - expected) / (largest - expected))
+
+
+def separation(points: Array, part: Array) -> float:
+    """How far clusters are apart, from -1 to 1: the mean over samples of (b - a) / max(a, b).
+
+    a is the squared distance to the mean of the sample's own cluster, b that to the nearest mean of another cluster: a
+    simple form of the silhouette (P. J. Rousseeuw: Silhouettes. Journal of Computational and Applied Mathematics 20,
+    1987).
+    """
+    _, part, sizes = np.unique(part, return_inverse=True, return_counts=True)
+    if len(sizes) < 2:
+        return 0.0
+    means = np.zeros((len(sizes), points.shape[1]))
+    np.add.at(means, part, points)
+    means /= sizes[:, None]
+    gaps = (points**2).sum(axis=1)[:, None] - 2 * points @ means.T + (means**2).sum(axis=1)
+    own = np.maximum(gaps[np.arange(len(part)), part], 0)
+    gaps[np.arange(len(part)), part] = np.inf
+    other = np.maximum(gaps.min(axis=1), 0)
+    largest = np.maximum(own, other)
+    return float(np.divide(other - own, largest, out=np.zeros_like(own), where=largest > 0).mean())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -19,21 +20,33 @@ MOST_LOSS, LITTLE_LOSS = 2, 0.03  # edges that these parts may lose, also relati
 FAIR_SHARES = 1.5  # a part of more than half of all samples, and of more than this many times n/k, deserves doubt
 
 
-def parts_of(A: sparse.csr_array[Any], k: int, seed: int, restarts: int = PARTS_RESTARTS) -> Array:
+def parts_of(
+    A: sparse.csr_array[Any], k: int, seed: int, restarts: int = PARTS_RESTARTS, merged: bool = False
+) -> Array:
     """k parts of the graph, as the number of the part of each sample.
+
+    ``merged``: the graph is cut into twice as many parts, and those with the largest share of common edges are merged.
+    A large cluster, which spectral clustering would rather cut than separate two small ones, is put together again.
 
     Spectral clustering may cut off a few odd samples and leave most others in one part. If it does, the graph is cut
     into twice as many parts, which are merged again; this is kept if its modularity is much higher. But modularity is
     also higher if a large cluster is cut and small ones are merged. Such parts lose many more edges; they are not kept.
     """
+    if merged and 4 * k <= A.shape[0]:
+        return in_order(merge_parts(A, spectral_clusters(A, 2 * k, seed, restarts), k, shares_of_edges))
     part = spectral_clusters(A, k, seed, restarts)
     if oversized(part, k) is not None and 4 * k <= len(part):
-        merged = merge_parts(A, spectral_clusters(A, 2 * k, seed, restarts), k)
-        is_higher = modularity(A, merged) > MUCH_HIGHER * max(0, modularity(A, part))
-        if is_higher and lost_edges(A, merged) + LITTLE_LOSS <= MOST_LOSS * (lost_edges(A, part) + LITTLE_LOSS):
-            part = merged
+        merged_again = merge_parts(A, spectral_clusters(A, 2 * k, seed, restarts), k, modularity_gains)
+        is_higher = modularity(A, merged_again) > MUCH_HIGHER * max(0, modularity(A, part))
+        if is_higher and lost_edges(A, merged_again) + LITTLE_LOSS <= MOST_LOSS * (lost_edges(A, part) + LITTLE_LOSS):
+            part = merged_again
+    return in_order(part)
+
+
+def in_order(part: Array) -> Array:
+    """The parts numbered in the order of their first samples, whatever rounding does."""
     _, first, part = np.unique(part, return_index=True, return_inverse=True)
-    return np.asarray(np.argsort(np.argsort(first))[part])  # in the order of the samples, whatever rounding does
+    return np.asarray(np.argsort(np.argsort(first))[part])
 
 
 def oversized(part: Array, k: int) -> int | None:
@@ -43,14 +56,26 @@ def oversized(part: Array, k: int) -> int | None:
     return largest if k > 1 and sizes[largest] > max(0.5, FAIR_SHARES / k) * len(part) else None
 
 
-def merge_parts(A: sparse.csr_array[Any], part: Array, k: int) -> Array:
-    """Merge two parts with many edges between them, beyond what their degrees explain, until k parts are left."""
+def modularity_gains(edges: Array, degrees: Array) -> Array:
+    """For each two parts: the edges between them, beyond what their degrees explain."""
+    return np.asarray(edges - np.outer(degrees, degrees))
+
+
+def shares_of_edges(edges: Array, degrees: Array) -> Array:
+    """For each two parts: the edges between them, as a fraction of all edges of the smaller part."""
+    smaller = np.minimum.outer(degrees, degrees)
+    return np.divide(edges, smaller, out=np.zeros_like(edges), where=smaller > 0)
+
+
+def merge_parts(
+    A: sparse.csr_array[Any], part: Array, k: int, gains_of: Callable[[Array, Array], Array] = modularity_gains
+) -> Array:
+    """Merge the two parts with the largest gain, until k parts are left."""
     names, part = np.unique(part, return_inverse=True)
     edges, _ = edges_between(A, part)
     group = np.arange(len(names))
     while len(edges) > k:
-        degrees = edges.sum(axis=1)
-        gains = edges - np.outer(degrees, degrees)
+        gains = gains_of(edges, edges.sum(axis=1))
         np.fill_diagonal(gains, -np.inf)
         first, second = sorted(np.unravel_index(gains.argmax(), gains.shape))
         edges[first] += edges[second]

@@ -176,8 +176,8 @@ def choose_starts(
     source: BlockSource, settings: Settings, X_moments: Moments, graph: Any, rng: np.random.Generator, count: int
 ) -> Iterator[Start]:
     for _ in range(count):
-        if settings.init == "graph" and graph is not None:
-            yield graph_start(source, settings.k, graph, rng)
+        if settings.starts_from_graph and graph is not None:
+            yield graph_start(source, settings.k, graph, rng, settings.init == "merged")
         else:
             make = random_start if settings.init == "random" else nndsvd_start
             yield make(source, settings.k, X_moments.mean, rng)

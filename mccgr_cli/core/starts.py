@@ -55,9 +55,11 @@ def nndsvd_start(source: BlockSource, k: int, mean: float, rng: np.random.Genera
     return W / sizes, H * sizes[:, None]
 
 
-def graph_start(source: BlockSource, k: int, A: sparse.csr_array[Any], rng: np.random.Generator) -> tuple[Array, Array]:
+def graph_start(
+    source: BlockSource, k: int, A: sparse.csr_array[Any], rng: np.random.Generator, merged: bool = False
+) -> tuple[Array, Array]:
     """The parts of the graph: W has the memberships, H the means."""
-    part = parts_of(A, k, int(rng.integers(2**31)))
+    part = parts_of(A, k, int(rng.integers(2**31)), merged=merged)
     member = np.eye(k)[part]
     H = transposed_times(source, member).T / np.maximum(member.sum(axis=0), 1)[:, None]
     H += H.mean() / 1000  # a 0 could not change

@@ -24,7 +24,7 @@ from mccgr_cli.core.metrics import evaluate
 from mccgr_cli.core.solver import Factors, Start, starting_points, uses_graph
 from mccgr_cli.errors import ParameterError
 from mccgr_cli.files.container import RESULTS, Field
-from mccgr_cli.settings import BASELINES, GraphSettings, Settings
+from mccgr_cli.settings import BASELINES, NEIGHBORS, GraphSettings, Settings
 from mccgr_cli.workflow import factorization
 from mccgr_cli.workflow.choice import settle
 from mccgr_cli.workflow.stages import assign_clusters, assignment_of
@@ -54,7 +54,7 @@ class Plan:
     strength: tuple[float, ...]
     theta: tuple[float | None, ...]  # None: use keep
     keep: tuple[float, ...]
-    neighbors: tuple[int, ...]
+    neighbors: tuple[int | None, ...]  # None: chosen
     weight: tuple[str, ...]
     restarts: int  # of k-means
 
@@ -117,8 +117,12 @@ class TrialRunner:
         samples, self.seed = draw_classes(labels, trial, plan.seed)
         self.trial, self.plan = trial, plan
         rows = X[samples].astype(np.float64)
-        how, self.graph, _ = settle(MemoryBlocks(rows), trial.k, self.seed, trial.normalize, plan.graph)
-        self.X = normalize(rows, how)
+        settings = replace(plan.settings, k=trial.k, seed=self.seed)
+        # Given numbers change only the graph, so that each gives in a sweep what it gives alone.
+        graph = plan.graph if plan.neighbors == (None,) else replace(plan.graph, neighbors=NEIGHBORS[0])
+        settled = settle(MemoryBlocks(rows), settings, trial.normalize, graph)
+        self.graph, self.init = settled.graph, settled.settings.init
+        self.X = normalize(rows, settled.normalize)
         self.labels = labels[samples].tolist()
         self.graphs: dict[Hashable, factorization.Graph | None] = {}
         self.starts: dict[Hashable, list[Start]] = {}
@@ -126,7 +130,10 @@ class TrialRunner:
     def rows(self) -> Iterator[Row]:
         plan = self.plan
         pairs = itertools.product(plan.neighbors, plan.weight)
-        graphs = [replace(self.graph, neighbors=neighbors, weight=weight) for neighbors, weight in pairs]
+        graphs = [
+            replace(self.graph, neighbors=neighbors or self.graph.neighbors, weight=weight)
+            for neighbors, weight in pairs
+        ]
         rho: Array | None = None
         for method in plan.methods:
             if method in BASELINES:
@@ -149,7 +156,7 @@ class TrialRunner:
         settings = replace(settings, method="mccgr", alpha=None, strength=Settings.strength)
         key = graph_key(settings, graph)
         if key not in self.starts:
-            A = self.choose_graph(settings, graph) if settings.init == "graph" else None
+            A = self.choose_graph(settings, graph) if settings.starts_from_graph else None
             self.starts[key] = starting_points(MemoryBlocks(self.X), settings, A)
         return self.starts[key]
 
@@ -162,7 +169,7 @@ class TrialRunner:
 
     def factorize(self, settings: Settings, graph: GraphSettings) -> tuple[Factors, Row]:
         """The factors, and a row with the settings that the method uses."""
-        settings = replace(settings, k=self.trial.k, seed=self.seed)
+        settings = replace(settings, k=self.trial.k, seed=self.seed, init=self.init)
         starts, A = self.shared_starts(settings, graph), self.choose_graph(settings, graph)
         began = time.perf_counter()
         factors = factorization.factorize(self.X, settings, A, starts)
@@ -172,7 +179,8 @@ class TrialRunner:
         columns |= {"settled": int(far[-1]) + 1 if len(far) else 0, "converged": int(factors.converged)}
         method = METHODS[settings.method]
         if method.graph:
-            columns |= {"neighbors": graph.neighbors, "weight": graph.weight}
+            chosen = self.plan.neighbors == (None,)  # for each draw; as a value it would divide the draws
+            columns |= {"neighbors": 0 if chosen else graph.neighbors, "weight": graph.weight}
             columns |= {"strength": settings.strength} if settings.alpha is None else {"alpha": settings.alpha}
         if method.weighted:
             columns |= {"keep": settings.keep} if settings.theta is None else {"theta": settings.theta}

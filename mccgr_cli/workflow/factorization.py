@@ -55,7 +55,8 @@ def choose_graph(
         weights = learn_weights(X, settings)
     elif features == "explained":
         some = some_samples(X, settings.k)
-        weights = weights_by_parts(some, parts_of(build_graph(some, graph_settings), settings.k, settings.seed))
+        part = parts_of(build_graph(some, graph_settings), settings.k, settings.seed, merged=settings.init == "merged")
+        weights = weights_by_parts(some, part)
     return build_graph(X, graph_settings, weights, on_search)
 
 

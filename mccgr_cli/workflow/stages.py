@@ -50,6 +50,7 @@ def make_graph(
     """
     attributes = {name: value for name, value in asdict(graph).items() if value is not None}
     attributes |= {"k": settings.k, "method": settings.method, "seed": settings.seed, "normalize": normalization}
+    attributes["init"] = settings.init
 
     def searched(search: Search) -> None:
         if not search.exact:

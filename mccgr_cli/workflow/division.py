@@ -1,0 +1,110 @@
+"""Choose the number of neighbours, and how the graph is divided into clusters, without labels.
+
+More neighbours are better where clusters are clouds, fewer where they are curves. More are used if the clusters then
+hold together clearly better. Spectral clustering cuts a large cluster rather than separate two small ones. Merged parts
+(``core.parts.parts_of``) do not, but they may join what touches. They are used if they are farther apart. Both changes
+must be robust: the parts hardly differ if some samples are left out, or if there are half as many neighbours. Of many
+samples, some are compared.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from mccgr_cli.blocks.protocol import Array, BlockSource
+from mccgr_cli.blocks.rows import normalize, take_rows
+from mccgr_cli.blocks.threads import threads_for_blocks
+from mccgr_cli.core.graph import build_graph, principal_coordinates
+from mccgr_cli.core.methods import METHODS
+from mccgr_cli.core.metrics import agreement, separation
+from mccgr_cli.core.parts import parts_of
+from mccgr_cli.settings import AUTO, NEIGHBORS, GraphSettings, Settings
+from mccgr_cli.workflow.factorization import weights_by_parts
+from mccgr_cli.workflow.trials import Trial, draw_subsets
+
+LEAST_SAMPLE, SAMPLE_PER_CLUSTER = 3000, 60  # samples that are compared
+CLEARLY_BETTER = 1.02  # score with more neighbours, relative to that with fewer
+FARTHER_APART = 0.05  # separation of merged parts, beyond that of the others
+STABLE, AGREED = 0.85, 0.9  # agreement with parts of fewer samples, and of half the neighbours; else the usual division
+
+
+@dataclass(frozen=True)
+class Division:
+    """How many neighbours a sample has in the graph, and where a factorization starts."""
+
+    neighbors: int
+    init: str
+
+    def __str__(self) -> str:
+        return f"--neighbors {self.neighbors} --init {self.init}"
+
+
+def is_open(settings: Settings, graph: GraphSettings) -> bool:
+    """Whether there is anything to choose."""
+    return graph.neighbors is None or settings.init == AUTO
+
+
+def usual(settings: Settings, graph: GraphSettings) -> Division:
+    """The division without a choice."""
+    return Division(graph.neighbors or NEIGHBORS[0], "graph" if settings.init == AUTO else settings.init)
+
+
+@threads_for_blocks()  # the choice must not depend on rounding, which depends on threads
+def choose_division(
+    source: BlockSource, settings: Settings, normalization: str, graph: GraphSettings, rng: np.random.Generator
+) -> Division:
+    """Choose for rows that are not yet normalized; everything else is settled."""
+    first, k = usual(settings, graph), settings.k
+    n = min(source.shape[0], max(LEAST_SAMPLE, SAMPLE_PER_CLUSTER * k))
+    numbers = NEIGHBORS if graph.neighbors is None else (graph.neighbors,)
+    # A sample of an average cluster must find as many neighbours in its own cluster.
+    tried = [m for m in numbers if m == first.neighbors or m * k < n]
+    # With few neighbours, parts that touch have hardly any edges between them: it is chance which are merged.
+    may_merge = settings.init == AUTO and tried[-1] >= NEIGHBORS[-1] and 4 * k <= n
+    if not graph.axes_for(k) or k < 2 or (len(tried) < 2 and not may_merge):
+        return first
+    points = sample_points(source, n, settings, normalization, replace(graph, neighbors=first.neighbors), rng)
+    subsets = draw_subsets(n, k, rng)
+
+    def trial(neighbors: int, merged: bool = False) -> Trial:
+        own = replace(graph, neighbors=neighbors, axes=0, search="exact")
+        return Trial(points, own, k, settings.seed, merged)
+
+    def is_robust(one: Trial, stability: float) -> bool:
+        """Whether the parts hardly change with half of the neighbours, or without some samples."""
+        half = trial((one.graph.neighbors or 2) // 2, one.merged)
+        return stability >= STABLE and agreement(one.part, half.part) >= AGREED
+
+    few = best = trial(tried[0])
+    if len(tried) > 1:
+        many = trial(tried[1])
+        least = CLEARLY_BETTER * few.mean_modularity((few, many)) * few.stability(subsets)
+        if many.mean_modularity((few, many)) > least:  # stability is at most 1
+            stability = many.stability(subsets)
+            if many.mean_modularity((few, many)) * stability > least and is_robust(many, stability):
+                best = many
+    if may_merge:
+        merged = trial(tried[-1], merged=True)
+        farther = separation(points, merged.part) > separation(points, best.part) + FARTHER_APART
+        if farther and is_robust(merged, merged.stability(subsets)):
+            best = merged
+    return Division(best.graph.neighbors or tried[0], "merged" if best.merged else first.init)
+
+
+def sample_points(
+    source: BlockSource,
+    n: int,
+    settings: Settings,
+    normalization: str,
+    graph: GraphSettings,
+    rng: np.random.Generator,
+) -> Array:
+    """Some samples on the axes on which the neighbours of the factorization will be searched, (n, axes)."""
+    some = np.sort(rng.choice(source.shape[0], n, replace=False))
+    X, axes, weights = normalize(take_rows(source, some).copy(), normalization), graph.axes_for(settings.k), None
+    if METHODS[settings.method].weighted and graph.graph_features == "explained":
+        plain = build_graph(X, replace(graph, axes=axes))
+        weights = weights_by_parts(X, parts_of(plain, settings.k, settings.seed))
+    return principal_coordinates(X, axes, weights, graph.evenness or 0.0).astype(np.float64)
