@@ -90,6 +90,12 @@ def one_thread(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         yield
 
 
+@pytest.fixture
+def quick_choice(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is chosen of the settings is chosen with fewer samples, where there are many."""
+    monkeypatch.setattr("mccgr_cli.workflow.choice.LEAST_SAMPLE", 200)
+
+
 def planted(n: int = 60, d: int = 24, k: int = 3, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
     """k groups of samples, each with features of its own, and some noise: X (n, d) and labels (n,)."""
     rng = np.random.default_rng(seed)

@@ -29,6 +29,8 @@ from mccgr_cli.system import memory
 from mccgr_cli.workflow.placement import Room
 from mccgr_cli.workflow.stages import prepare
 
+pytestmark = pytest.mark.usefixtures("quick_choice")
+
 EVERYTHING = dict.fromkeys(("shuffle", "fletcher32"), True)
 LAYOUTS = {
     "rows together": {"chunks": (7, 24)},
