@@ -34,8 +34,10 @@ ORACLES = Path(__file__).parent / "oracles"
 paper = partial(by_preset, "paper", Settings)
 paper_graph = partial(by_preset, "paper", GraphSettings)
 
-# In the background of a shell interrupts are ignored, and children would inherit that.
+# In the background of a shell interrupts are ignored, under nohup hang-ups, and children would inherit that.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+if hasattr(signal, "SIGHUP"):
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 # No test takes the power away: what is written need not reach the disk. Nor do versions of libraries change meanwhile.
 # For commands in this process, that is a third of the time of those that compute little.
