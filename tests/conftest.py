@@ -12,7 +12,7 @@ os.environ.setdefault("OPENBLAS_THREAD_TIMEOUT", "4")
 import signal
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,7 @@ from hypothesis import settings
 from threadpoolctl import threadpool_limits
 
 from mccgr_cli.cli import main
+from mccgr_cli.files import provenance
 from mccgr_cli.files.atomic_write import write_files
 from mccgr_cli.files.container import Contents, encode
 from mccgr_cli.settings import GraphSettings, Settings, by_preset
@@ -33,8 +34,15 @@ ORACLES = Path(__file__).parent / "oracles"
 paper = partial(by_preset, "paper", Settings)
 paper_graph = partial(by_preset, "paper", GraphSettings)
 
-# In the background of a shell interrupts are ignored, and children would inherit that.
+# In the background of a shell interrupts are ignored, under nohup hang-ups, and children would inherit that.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+if hasattr(signal, "SIGHUP"):
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
+
+# No test takes the power away: what is written need not reach the disk. Nor do versions of libraries change meanwhile.
+# For commands in this process, that is a third of the time of those that compute little.
+os.fsync = lambda _: None
+provenance.version = cache(provenance.version)
 
 # Machines are shared: how long an example takes says nothing.
 settings.register_profile("mccgr", deadline=None, derandomize=True)
@@ -88,6 +96,12 @@ def one_thread(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
     with threadpool_limits(1):
         yield
+
+
+@pytest.fixture
+def quick_choice(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is chosen of the settings is chosen with fewer samples, where there are many."""
+    monkeypatch.setattr("mccgr_cli.workflow.choice.LEAST_SAMPLE", 200)
 
 
 def planted(n: int = 60, d: int = 24, k: int = 3, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:

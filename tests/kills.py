@@ -29,11 +29,13 @@ import numpy as np
 from mccgr_cli.files.readers import load
 from mccgr_cli.output.organize.manifest import NAME as MANIFEST
 
-ROOT = Path(__file__).parent.parent
+TEXTURES = Path(__file__).parent.parent / "sample_data" / "textures"
 MCCGR = [sys.executable, "-m", "mccgr_cli"]
 MOST_KILLS = 8  # of one run, which is then left alone
 BEFORE, MOVED = "images before", "images moved"
 IMAGES = 192
+ROWS = 150_000  # of a matrix whose factors take some time to write
+ROWS_A_SECOND = 2_500_000  # that are written and synced, about
 TIMES = {"history/seconds", "seconds"}  # datasets that differ from run to run
 
 
@@ -45,28 +47,31 @@ class Scenario:
     command: list[str]
     kinds: dict[str, str]  # of files by name
     again: Callable[[Path], list[str]]
-    writing: bool = False  # kill it while it writes
+    writing: float = 0.0  # kill it within so many seconds after it began to write; 0: at any moment
     template: str = ""  # a folder of which the run needs a copy; then all that is left there is compared
     is_done: Callable[[Path], bool] = lambda _: False  # whether it was killed so late that it need not go on
 
 
-def scenarios(data: Path) -> list[Scenario]:
+def scenarios(data: Path, rows: int = ROWS, images: Path = TEXTURES) -> list[Scenario]:
     small, large = str(data / "small.h5"), str(data / "large.h5")
-    solver = ["--k", "4", "--tolerance", "0", "--restarts", "2", "--init", "random", "-q"]
+    steps = ["--init", "random", "--tolerance", "0", "-q"]
+    solver = ["--k", "4", "--restarts", "2", *steps]
     factorize = ["factorize", small, *solver, "--iterations", "1500", "-o", "F.h5", "--checkpoint", "C.h5"]
     often = [*factorize, "--checkpoint-every", "0.02"]
-    wide = ["factorize", large, "--k", "20", "--method", "l2", "--init", "random", "--tolerance", "0", "-q"]
+    wide = ["factorize", large, "--k", "20", "--method", "l2", "--normalize", "none", *steps]
     writes = [*wide, "--iterations", "1", "-o", "F.h5", "--overwrite"]
     keeps = [*wide, "--iterations", "8", "-o", "F.h5", "--checkpoint", "C.h5", "--checkpoint-every", "0"]
-    extract = ["extract", str(ROOT / "sample_data" / "textures"), "--words", "30", "--jobs", "2", "-q", "-o", "X.h5"]
+    extract = ["extract", str(images), "--words", "30", "--jobs", "2", "-q", "-o", "X.h5"]
     compare = ["experiment", small, "--k", "2,3", "--runs", "6", "--methods", "l2,mccgr", "--jobs", "2", "-q"]
     factors = {"F.h5": "factors", "C.h5": "checkpoint"}
     return [
         Scenario("factorize", often, factors, lambda folder: resumed(folder, often)),
         Scenario("extract", extract, {"X.h5": "matrix"}, lambda _: extract),
         Scenario("experiment", [*compare, "-o", "R.h5"], {"R.h5": "results"}, lambda _: [*compare, "-o", "R.h5"]),
-        Scenario("writing a result", writes, factors, lambda _: writes, writing=True),
-        Scenario("writing a checkpoint", keeps, factors, lambda folder: resumed(folder, keeps), writing=True),
+        Scenario("writing a result", writes, factors, lambda _: writes, writing=rows / ROWS_A_SECOND),
+        Scenario(
+            "writing a checkpoint", keeps, factors, lambda folder: resumed(folder, keeps), writing=rows / ROWS_A_SECOND
+        ),
         *organizing(),
     ]
 
@@ -81,10 +86,10 @@ def organizing() -> list[Scenario]:
         return not (folder / "OUT" / MANIFEST).exists()
 
     return [
-        Scenario("organize by copy", copy, out, lambda _: copy, True, BEFORE),
-        Scenario("organize by move", move, out, lambda _: move, True, BEFORE),
+        Scenario("organize by copy", copy, out, lambda _: copy, 0.06, BEFORE),
+        Scenario("organize by move", move, out, lambda _: move, 0.06, BEFORE),
         Scenario(
-            "undo", undo, out, lambda _: undo, True, MOVED, lambda folder: not (folder / "OUT" / MANIFEST).exists()
+            "undo", undo, out, lambda _: undo, 0.06, MOVED, lambda folder: not (folder / "OUT" / MANIFEST).exists()
         ),
     ]
 
@@ -93,20 +98,20 @@ def resumed(folder: Path, command: list[str]) -> list[str]:
     return ["factorize", "--resume", "C.h5", "-q"] if (folder / "C.h5").exists() else command
 
 
-def make_data(folder: Path) -> None:
+def make_data(folder: Path, rows: int = ROWS) -> None:
     rng = np.random.default_rng(0)
     labels = np.arange(200) % 5
     X = rng.gamma(4.0, (np.kron(np.eye(5), np.ones((1, 8))) * 4 + 0.5)[labels] / 4)
     with h5py.File(folder / "small.h5", "w") as file:
         file["X"], file["labels"] = X, labels
     with h5py.File(folder / "large.h5", "w") as file:
-        file["X"] = rng.random((150_000, 24), dtype=np.float32)
+        file["X"] = rng.random((rows, 24), dtype=np.float32)
 
 
 def make_images(folder: Path) -> None:
     """Images with a table of their clusters, and the same after they were moved."""
     before, moved = folder / BEFORE, folder / MOVED
-    shutil.copytree(ROOT / "sample_data" / "textures", before / "images")
+    shutil.copytree(TEXTURES, before / "images")
     names = sorted(str(path.relative_to(before / "images")) for path in before.rglob("*.png"))
     rows = [f"{name},{number % 7}" for number, name in enumerate(names)]
     (before / "C.csv").write_text("\n".join(["sample,cluster", *rows]))
@@ -133,7 +138,7 @@ def killed(
                 time.sleep(0.0005)
             if skipped > 1:
                 time.sleep(0.05)
-        time.sleep(float(rng.uniform(0, 0.06)))
+        time.sleep(float(rng.uniform(0, scenario.writing)))
     else:
         with contextlib.suppress(subprocess.TimeoutExpired):
             process.wait(float(rng.uniform(0, length)))
@@ -205,17 +210,22 @@ def output_of(scenario: Scenario) -> str:
     return next(iter(scenario.kinds))
 
 
-def campaign(kills: int, seed: int, names: Container[str] | None = None) -> Counter[str]:
-    """So many kills, shared among the scenarios, or those of these names; an AssertionError for whatever is amiss."""
+def campaign(
+    kills: int, seed: int, names: Container[str] | None = None, rows: int = ROWS, images: Path = TEXTURES
+) -> Counter[str]:
+    """So many kills, shared among the scenarios, or those of these names; an AssertionError for whatever is amiss.
+
+    The matrix that is written and the images that are described can be smaller ones.
+    """
     counts: Counter[str] = Counter()
     rng = np.random.default_rng(seed)
     with tempfile.TemporaryDirectory() as place:
         data = Path(place) / "data"
         data.mkdir()
-        make_data(data)
+        make_data(data, rows)
         if names is None or any(scenario.name in names for scenario in organizing()):
             make_images(data)
-        chosen = [scenario for scenario in scenarios(data) if names is None or scenario.name in names]
+        chosen = [scenario for scenario in scenarios(data, rows, images) if names is None or scenario.name in names]
         for number, scenario in enumerate(chosen):
             clean = folder_for(scenario, place)
             expected, length = undisturbed(scenario, clean)

@@ -563,8 +563,9 @@ def test_a_signal_that_is_sent_twice_counts_once_and_one_that_comes_later_ends_a
 @pytest.mark.slow
 @pytest.mark.skipif(not hasattr(signal, "SIGXCPU"), reason="needs a limit on time")
 def test_a_run_whose_time_is_up_can_go_on(X_file, tmp_path):
-    command = f"{sys.executable} -m mccgr_cli factorize {X_file} --k 3 --tolerance 0 --iterations 100000000 -q"
-    script = f"ulimit -St 8; {command} -o {tmp_path}/F.h5 --checkpoint {tmp_path}/C.h5"
+    endless = "--init random --restarts 1000000 --tolerance 0 --iterations 100000000"
+    command = f"{sys.executable} -m mccgr_cli factorize {X_file} --k 3 {endless} -q"
+    script = f"ulimit -St 6; {command} -o {tmp_path}/F.h5 --checkpoint {tmp_path}/C.h5"
     done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=False)
     assert done.returncode == 152, done.stderr
     assert "ended by SIGXCPU; continue after iteration" in done.stderr

@@ -58,8 +58,9 @@ def test_a_real_shell_pipe(X_file):
 @pytest.mark.slow
 @pytest.mark.parametrize("unbuffered", ["", "1"])
 def test_a_closed_pipe_is_one_line_and_no_traceback(tmp_path, unbuffered):
-    np.save(tmp_path / "X.npy", np.random.default_rng(0).random((20_000, 20)))  # more than any pipe holds
-    mccgr = f"{sys.executable} -m mccgr_cli factorize {tmp_path}/X.npy --k 20 --method l2 --iterations 1 -q -o -"
+    np.save(tmp_path / "X.npy", np.random.default_rng(0).random((10_000, 20)))  # W is more than any pipe holds
+    quickly = "--method l2 --normalize none --init random --iterations 1 -q"
+    mccgr = f"{sys.executable} -m mccgr_cli factorize {tmp_path}/X.npy --k 20 {quickly} -o -"
     done = subprocess.run(
         ["bash", "-c", f"{mccgr} | head -c 10 > /dev/null; exit ${{PIPESTATUS[0]}}"],
         capture_output=True,

@@ -32,6 +32,8 @@ from mccgr_cli.files.lazy_matrix import StoredMatrix
 from mccgr_cli.settings import GraphSettings, Settings
 from mccgr_cli.workflow.factorization import choose_graph
 
+pytestmark = pytest.mark.usefixtures("quick_choice")
+
 
 @pytest.fixture(autouse=True)
 def small_blocks(monkeypatch):

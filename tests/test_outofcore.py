@@ -29,6 +29,8 @@ from mccgr_cli.system import memory
 from mccgr_cli.workflow.placement import Room
 from mccgr_cli.workflow.stages import prepare
 
+pytestmark = pytest.mark.usefixtures("quick_choice")
+
 EVERYTHING = dict.fromkeys(("shuffle", "fletcher32"), True)
 LAYOUTS = {
     "rows together": {"chunks": (7, 24)},
@@ -304,13 +306,15 @@ def factors_of(path):
 
 def factorize_both(mccgr, path, *options):
     """W, H and rho by way of memory and of the file."""
-    outcomes = []
+    outcomes, choices = [], set()
     for way in ([], ["--memory", "10MB"]):
         result = path.with_suffix(f".{len(way)}.h5")
         outcome = mccgr("factorize", path, "--k", 3, "--iterations", 5, "-o", result, *options, *way)
         assert outcome.status == 0, outcome.stderr
         assert ("stays in its file" in outcome.stderr) == bool(way)
         outcomes.append(factors_of(result))
+        choices.update(line for line in outcome.stderr.splitlines() if line.startswith("chosen: "))
+    assert len(choices) == 1
     return outcomes
 
 
