@@ -30,6 +30,7 @@ BANDWIDTHS = ("adaptive", "settle")
 AUTO = "auto"
 INITS = (AUTO, "graph", "merged", "nndsvd", "random")
 NEIGHBORS = (5, 20)  # of which one is chosen, if the user names no number
+FEW_SAMPLES = 50_000  # up to which more than the least neighbours may be chosen: the graph of many samples is large
 NORMALIZATIONS = ("none", "l1", "l2", "sqrt", "hellinger", "log")
 PRECISIONS = ("float32", "float64")
 GRAPH_FEATURES = ("explained", "weighted", "plain")
@@ -213,10 +214,9 @@ class GraphSettings:
             what = "principal components have negative values, and those have no histogram intersection"
             raise ParameterError("--metric histogram", what, "leave --axes out, or give 0")
 
-    @property
-    def most_neighbors(self) -> int:
+    def most_neighbors(self, samples: int) -> int:
         """The number of neighbours, or the largest that may be chosen."""
-        return self.neighbors or max(NEIGHBORS)
+        return self.neighbors or NEIGHBORS[-1 if samples <= FEW_SAMPLES else 0]
 
     def axes_for(self, k: int = 0) -> int:
         """Number of principal components on which samples are compared to find k clusters."""

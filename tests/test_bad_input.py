@@ -143,7 +143,7 @@ def test_graphs_that_do_not_fit(mccgr, refused, X_file, tmp_path):
 def test_starts_that_do_not_fit(mccgr, refused, X_file, tmp_path):
     mccgr("factorize", X_file, "--k", 2, "-o", tmp_path / "F.h5")
     assert "are needed" in refused("factorize", X_file, "--k", 3, "--method", "l2", "--init", tmp_path / "F.h5")
-    assert "graph, nndsvd, random" in refused("factorize", X_file, "--k", 3, "--init", "nndvsd", status=2)
+    assert "auto, graph, merged, nndsvd, random" in refused("factorize", X_file, "--k", 3, "--init", "nndvsd", status=2)
     assert "--restarts" in refused(*factorize(X_file), "--init", tmp_path / "F.h5", "--restarts", 2, status=2)
 
 

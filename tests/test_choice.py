@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import h5py
 import numpy as np
 import pytest
 from conftest import planted
 from scipy import sparse
 
 from mccgr_cli import MCCGR, factorize
+from mccgr_cli.blocks.from_file import FileBlocks
 from mccgr_cli.blocks.in_memory import MemoryBlocks
 from mccgr_cli.blocks.rows import take_rows
 from mccgr_cli.core.graph import build_graph
@@ -170,6 +172,21 @@ def test_parts_are_merged_where_they_are_then_farther_apart():
     assert divided(X, 5) == (20, "merged")
     assert accuracy(X, labels) == 1
     assert accuracy(X, labels, init="graph") < 0.9
+
+
+def test_many_samples_keep_few_neighbours(monkeypatch):
+    monkeypatch.setattr("mccgr_cli.settings.FEW_SAMPLES", 419)  # of 420
+    assert divided(families()[0], 5) == (5, "graph")
+
+
+def test_the_division_of_a_matrix_in_its_file_is_that_in_memory(tmp_path):
+    X, _ = families()
+    with h5py.File(tmp_path / "X.h5", "w") as file:
+        file["X"] = X
+    source = FileBlocks(load(str(tmp_path / "X.h5")).contents["X"].stream())
+    found = settle(source, Settings(k=5), AUTO, GraphSettings())
+    assert (found.graph.neighbors, found.settings.init) == (20, "merged")
+    assert found.choice == settle(MemoryBlocks(X), Settings(k=5), AUTO, GraphSettings()).choice
 
 
 def test_a_given_division_is_obeyed():

@@ -66,7 +66,7 @@ def command(
             factorization.check_components(settings.k, X.shape)
             settled = samples.settled
             if settled.graph.symmetry == "union":  # then every sample has at least this many edges
-                job.require_space(12.0 * X.shape[0] * min(settled.graph.most_neighbors, X.shape[0] - 1))
+                job.require_space(12.0 * X.shape[0] * min(settled.graph.most_neighbors(X.shape[0]), X.shape[0] - 1))
             contents = stages.make_graph(
                 X, settled.settings, settled.graph, settled.normalize, names, job.reporter.searched
             )

@@ -58,12 +58,12 @@ def choose_division(
     """Choose for rows that are not yet normalized; everything else is settled."""
     first, k = usual(settings, graph), settings.k
     n = min(source.shape[0], max(LEAST_SAMPLE, SAMPLE_PER_CLUSTER * k))
-    numbers = NEIGHBORS if graph.neighbors is None else (graph.neighbors,)
-    # A sample of an average cluster must find as many neighbours in its own cluster.
-    tried = [m for m in numbers if m == first.neighbors or m * k < n]
+    most = graph.most_neighbors(source.shape[0])
     # With few neighbours, parts that touch have hardly any edges between them: it is chance which are merged.
-    may_merge = settings.init == AUTO and tried[-1] >= NEIGHBORS[-1] and 4 * k <= n
-    if not graph.axes_for(k) or k < 2 or (len(tried) < 2 and not may_merge):
+    may_merge = settings.init == AUTO and most >= NEIGHBORS[-1]
+    nothing_to_compare = most == first.neighbors and not may_merge
+    # A sample of an average cluster must find as many neighbours in its own cluster.
+    if nothing_to_compare or most * k >= n or k < 2 or not graph.axes_for(k):
         return first
     points = sample_points(source, n, settings, normalization, replace(graph, neighbors=first.neighbors), rng)
     subsets = draw_subsets(n, k, rng)
@@ -77,20 +77,20 @@ def choose_division(
         half = trial((one.graph.neighbors or 2) // 2, one.merged)
         return stability >= STABLE and agreement(one.part, half.part) >= AGREED
 
-    few = best = trial(tried[0])
-    if len(tried) > 1:
-        many = trial(tried[1])
+    few = best = trial(first.neighbors)
+    if most > first.neighbors:
+        many = trial(most)
         least = CLEARLY_BETTER * few.mean_modularity((few, many)) * few.stability(subsets)
         if many.mean_modularity((few, many)) > least:  # stability is at most 1
             stability = many.stability(subsets)
             if many.mean_modularity((few, many)) * stability > least and is_robust(many, stability):
                 best = many
     if may_merge:
-        merged = trial(tried[-1], merged=True)
+        merged = trial(most, merged=True)
         farther = separation(points, merged.part) > separation(points, best.part) + FARTHER_APART
         if farther and is_robust(merged, merged.stability(subsets)):
             best = merged
-    return Division(best.graph.neighbors or tried[0], "merged" if best.merged else first.init)
+    return Division(best.graph.neighbors or first.neighbors, "merged" if best.merged else first.init)
 
 
 def sample_points(

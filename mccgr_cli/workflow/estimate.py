@@ -124,7 +124,7 @@ def search_seconds(X: MemoryBlocks, graph: GraphSettings, k: int, share: float, 
         seconds, _ = timed(lambda: leading_axes(X, rank, rng))
         found = max(seconds * share, reading)
         points = rng.standard_normal((min(POINTS, int(samples)), rank)).astype(np.float32)
-    neighbors = min(graph.most_neighbors, points.shape[0] - 1)
+    neighbors = min(graph.most_neighbors(int(samples)), points.shape[0] - 1)
     if neighbors < 1:
         return found, False
     metric = graph.metric or "euclidean"

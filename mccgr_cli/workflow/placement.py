@@ -67,7 +67,7 @@ class Room:
         each = 8.0 + (arrays - 1) * size.itemsize  # a start has double precision
         taken = {"the factors": each * (n + size.features) * k}
         if self.graph is not None:
-            taken["the graph"] = EDGE_BYTES * n * self.graph.most_neighbors
+            taken["the graph"] = EDGE_BYTES * n * self.graph.most_neighbors(n)
             taken["the search for neighbours"] = PLACES * 4.0 * n * self.graph.axes_for(k)
         if self.checkpoints:
             taken["a checkpoint"] = self.checkpoints * self.kept(size)
@@ -80,7 +80,7 @@ class Room:
             return 0.0
         factors = size.itemsize * (n + size.features) * settings.k
         copies = (3 if settings.solver == "coordinate" else 1) + (settings.restarts > 1)
-        edges = 2.0 * n * self.graph.most_neighbors if self.graph is not None else 0.0
+        edges = 2.0 * n * self.graph.most_neighbors(n) if self.graph is not None else 0.0
         return copies * factors + 12 * edges
 
     def needed(self, size: Size) -> float:
