@@ -73,7 +73,10 @@ def test_images_become_clusters_a_table_and_a_page(run, images, tmp_path):
     assert json.loads(outcome.stdout)["samples"] == 15
     page = (tmp_path / "out" / "report.html").read_text()
     assert page.count("data:image/webp") >= 15
+    assert 'id="duplicates"' in page
     assert stages_done(outcome) == ["extract", "factorize", "cluster", "export", "report"]
+    assert stages_done(run(images, "--k", 3, *QUICK, "--no-duplicates")) == ["report"]
+    assert 'id="duplicates"' not in (tmp_path / "out" / "report.html").read_text()
 
 
 def test_a_second_run_does_only_what_has_changed(run, images, tmp_path):

@@ -42,6 +42,9 @@ class Appearance:
         "certain samples of each cluster; larger clusters show more samples.",
         values=whole(100, 200_000),
     )
+    no_duplicates: bool = output_option(
+        False, "Do not look for near-duplicates among the images. With thousands of images this takes most of the time."
+    )
 
 
 @dataclass(frozen=True)
@@ -107,7 +110,7 @@ def report(
         if clusters.images is not None:
             shared = (appearance.thumbnail, clusters.max_pixels)
             images = thumbnails(job, findings, clusters.images, shared)
-            duplicates = find_duplicates(job, loaded, clusters)
+            duplicates = None if appearance.no_duplicates else find_duplicates(job, loaded, clusters)
         elif str(loaded.contents.datasets.get("sample_names", [""])[0]).lower().endswith(SUFFIXES):
             job.reporter.note("the samples are images; --images FOLDER shows them")
         shown = len(findings.order)
