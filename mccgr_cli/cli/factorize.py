@@ -16,7 +16,7 @@ from mccgr_cli.cli.checkpointing import Checkpointing, checkpointing, keeper_for
 from mccgr_cli.cli.help import GroupedOption
 from mccgr_cli.cli.options import MatrixInput, Output, Resources
 from mccgr_cli.errors import MccgrError, ParameterError
-from mccgr_cli.fields import GRAPH
+from mccgr_cli.fields import GRAPH, settings_of
 from mccgr_cli.settings import AUTO, INITS, NORMALIZATIONS, GraphSettings, RowSettings, Settings
 
 if TYPE_CHECKING:
@@ -29,8 +29,7 @@ if TYPE_CHECKING:
 INIT = {
     "type": types.WordOrFile(INITS),
     "metavar": f"[{'|'.join(INITS)}|FILE]",
-    "help": "Starting point. graph: clusters of the neighbour graph (nndsvd if there is no graph). nndsvd: computed "
-    "from the singular value decomposition. random: random numbers. FILE: factors from an earlier run.",
+    "help": f"{settings_of(Settings)['init'].help} FILE: factors from an earlier run.",
 }
 
 
