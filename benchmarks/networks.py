@@ -108,7 +108,7 @@ def held_out(X: Matrix, labels: Array, seed: int) -> tuple[float, float]:
     scores = evaluate(labels[np.sort(old)].tolist(), model.labels_)
     matched = dict(zip(scores.clusters, scores.matches, strict=False))
     right = [
-        matched.get(found) == label for found, label in zip(model.predict(X[new]).tolist(), labels[new], strict=True)
+        matched.get(found) == str(label) for found, label in zip(model.predict(X[new]).tolist(), labels[new], strict=True)
     ]
     return scores.accuracy, float(np.mean(right))
 

@@ -62,7 +62,10 @@ def stored_values(X: Matrix) -> Array:
     return values
 
 
-NON_NEGATIVE = "NMF needs X >= 0: give counts or intensities as they were, before they were centred or made logarithms"
+NON_NEGATIVE = (
+    "NMF needs X >= 0: give counts or intensities as they were, before they were centred or made logarithms; of "
+    "embeddings, give max(x, 0) and max(-x, 0) as two features"
+)
 VALUE_FAULTS: tuple[tuple[Callable[[Array], Array], str, str, str], ...] = (
     (np.isnan, "value is NaN", "values are NaN", "remove or impute them"),
     (np.isinf, "value is infinite", "values are infinite", "remove or replace them"),

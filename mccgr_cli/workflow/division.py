@@ -21,7 +21,7 @@ from mccgr_cli.core.methods import METHODS
 from mccgr_cli.core.metrics import agreement, separation
 from mccgr_cli.core.parts import parts_of
 from mccgr_cli.settings import AUTO, NEIGHBORS, GraphSettings, Settings
-from mccgr_cli.workflow.factorization import weights_by_parts
+from mccgr_cli.workflow.factorization import weighing_samples, weights_by_parts
 from mccgr_cli.workflow.trials import Trial, draw_subsets
 
 LEAST_SAMPLE, SAMPLE_PER_CLUSTER = 3000, 60  # samples that are compared
@@ -57,7 +57,7 @@ def choose_division(
 ) -> Division:
     """Choose for rows that are not yet normalized; everything else is settled."""
     first, k = usual(settings, graph), settings.k
-    n = min(source.shape[0], max(LEAST_SAMPLE, SAMPLE_PER_CLUSTER * k))
+    n = min(weighing_samples(source, k), max(LEAST_SAMPLE, SAMPLE_PER_CLUSTER * k))
     most = graph.most_neighbors(source.shape[0])
     # With few neighbours, parts that touch have hardly any edges between them: it is chance which are merged.
     may_merge = settings.init == AUTO and most >= NEIGHBORS[-1]
