@@ -107,9 +107,8 @@ def held_out(X: Matrix, labels: Array, seed: int) -> tuple[float, float]:
     model = Estimator(n_components=len(np.unique(labels)), random_state=seed).fit(X[np.sort(old)])
     scores = evaluate(labels[np.sort(old)].tolist(), model.labels_)
     matched = dict(zip(scores.clusters, scores.matches, strict=False))
-    right = [
-        matched.get(found) == str(label) for found, label in zip(model.predict(X[new]).tolist(), labels[new], strict=True)
-    ]
+    pairs = zip(model.predict(X[new]).tolist(), labels[new].tolist(), strict=True)
+    right = [matched.get(found) == str(label) for found, label in pairs]
     return scores.accuracy, float(np.mean(right))
 
 
