@@ -26,7 +26,8 @@ from mccgr_cli.workflow.trials import Trial, draw_subsets
 
 LEAST_SAMPLE, SAMPLE_PER_CLUSTER = 3000, 60  # samples that are compared
 CLEARLY_BETTER = 1.02  # score with more neighbours, relative to that with fewer
-FARTHER_APART = 0.05  # separation of merged parts, beyond that of the others
+FARTHER_APART = 0.05  # separation of merged parts, beyond that of the best others
+FARTHER_THAN_ALL = 0.03  # or beyond that of all others
 STABLE, AGREED = 0.85, 0.9  # agreement with parts of fewer samples, and of half the neighbours; else the usual division
 
 
@@ -77,7 +78,7 @@ def choose_division(
         half = trial((one.graph.neighbors or 2) // 2, one.merged)
         return stability >= STABLE and agreement(one.part, half.part) >= AGREED
 
-    few = best = trial(first.neighbors)
+    few = many = best = trial(first.neighbors)
     if most > first.neighbors:
         many = trial(most)
         least = CLEARLY_BETTER * few.mean_modularity((few, many)) * few.stability(subsets)
@@ -87,7 +88,8 @@ def choose_division(
                 best = many
     if may_merge:
         merged = trial(most, merged=True)
-        farther = separation(points, merged.part) > separation(points, best.part) + FARTHER_APART
+        apart, *others = (separation(points, one.part) for one in (merged, best, few, many))
+        farther = apart > others[0] + FARTHER_APART or apart > max(others) + FARTHER_THAN_ALL
         if farther and is_robust(merged, merged.stability(subsets)):
             best = merged
     return Division(best.graph.neighbors or first.neighbors, "merged" if best.merged else first.init)
