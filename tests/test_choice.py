@@ -139,17 +139,17 @@ def clouds():
     return np.maximum(means[labels] + rng.normal(size=(240, 150)), 0), labels
 
 
-def families():
-    """One large cluster of 50 groups, and four small clusters, of which each two are near each other."""
+def families(groups=50, each=6, width=0.6, step_length=1.8):
+    """One large cluster of many groups, and four small clusters, of which each two are near each other."""
     rng = np.random.default_rng(0)
     means = 2 * rng.normal(size=(3, 30))
-    parts = [mean + 0.3 * rng.normal(size=(6, 30)) for mean in means[0] + 0.6 * rng.normal(size=(50, 30))]
+    parts = [mean + 0.3 * rng.normal(size=(each, 30)) for mean in means[0] + width * rng.normal(size=(groups, 30))]
     for mean in means[1:]:
         step = rng.normal(size=30)
-        step *= 1.8 / np.linalg.norm(step)
+        step *= step_length / np.linalg.norm(step)
         parts += [mean + sign * step + 0.5 * rng.normal(size=(30, 30)) for sign in (-1, 1)]
     X = np.vstack(parts)
-    return X - X.min(), np.repeat(np.arange(5), (300, 30, 30, 30, 30))
+    return X - X.min(), np.repeat(np.arange(5), (groups * each, 30, 30, 30, 30))
 
 
 def divided(X, k, neighbors=None, **settings):
@@ -187,6 +187,13 @@ def test_the_division_of_a_matrix_in_its_file_is_that_in_memory(tmp_path):
     found = settle(source, Settings(k=5), AUTO, GraphSettings())
     assert (found.graph.neighbors, found.settings.init) == (20, "merged")
     assert found.choice == settle(MemoryBlocks(X), Settings(k=5), AUTO, GraphSettings()).choice
+
+
+def test_parts_that_half_of_the_neighbours_would_change_are_not_used(monkeypatch):
+    X, _ = families(groups=25, each=12, width=0.9, step_length=2.0)  # with 10 neighbours, groups are hardly connected
+    assert divided(X, 5) == (5, "graph")
+    monkeypatch.setattr("mccgr_cli.workflow.division.AGREED", 0.0)
+    assert divided(X, 5) == (20, "merged")
 
 
 def test_a_given_division_is_obeyed():
