@@ -16,7 +16,7 @@ from mccgr_cli.core.kmeans import kmeans
 PARTS_RESTARTS = 10  # of k-means in spectral clustering
 SMOOTHING, LEAST_WEIGHT = 100, 1 / 6  # c of spectral coordinates; it is less where the k-th would count less than this
 MUCH_HIGHER = 1.15  # modularity of parts that were merged, relative to that of a cut into k parts
-MOST_LOSS, LITTLE_LOSS = 2, 0.03  # edges that these parts may lose, also relative; 3 % is added to both losses
+MOST_LOSS, LITTLE_LOSS = 2.5, 0.03  # edges that these parts may lose, also relative; 3 % is added to both losses
 FAIR_SHARES = 1.5  # a part of more than half of all samples, and of more than this many times n/k, deserves doubt
 
 

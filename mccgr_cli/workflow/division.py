@@ -28,7 +28,7 @@ LEAST_SAMPLE, SAMPLE_PER_CLUSTER = 3000, 60  # samples that are compared
 CLEARLY_BETTER = 1.02  # score with more neighbours, relative to that with fewer
 FARTHER_APART = 0.05  # separation of merged parts, beyond that of the best others
 FARTHER_THAN_ALL = 0.03  # or beyond that of all others
-STABLE, AGREED = 0.85, 0.9  # agreement with parts of fewer samples, and of half the neighbours; else the usual division
+STABLE, AGREED = 0.93, 0.9  # agreement with parts of fewer samples, and of half the neighbours; else the usual division
 
 
 @dataclass(frozen=True)
