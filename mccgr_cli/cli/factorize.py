@@ -21,7 +21,8 @@ from mccgr_cli.settings import AUTO, INITS, NORMALIZATIONS, GraphSettings, RowSe
 
 if TYPE_CHECKING:
     from mccgr_cli.blocks.protocol import BlockSource
-    from mccgr_cli.cli.job import Caller, Job, Samples
+    from mccgr_cli.cli.job import Caller, Job
+    from mccgr_cli.cli.samples import Samples
     from mccgr_cli.core.solver import Factors, Start
     from mccgr_cli.files.readers import Loaded
     from mccgr_cli.workflow.factorization import Graph
@@ -111,6 +112,7 @@ def factorize(
 ) -> None:
     """Factorize a matrix file and write a factors file."""
     from mccgr_cli.cli.job import Job
+    from mccgr_cli.cli.samples import note_choice, prepared
     from mccgr_cli.core.graph import graph_health
     from mccgr_cli.core.landmarks import learn_landmarks, size_of_landmarks
     from mccgr_cli.core.outliers import learn_density
@@ -135,7 +137,7 @@ def factorize(
             settings = started_from(graph_file, settings)
         if not builds:
             settings, graph = without_graph(settings, graph)
-        with job.samples(request.matrix, rows, settings, graph, builds, checkpointing.copies) as samples:
+        with prepared(job, request.matrix, rows, settings, graph, builds, checkpointing.copies) as samples:
             X, settled = samples.X, samples.settled
             settings, graph = settled.settings, settled.graph
             factorization.check_components(settings.k, X.shape)
@@ -147,7 +149,7 @@ def factorize(
             if kept is None:
                 note_estimate(job, X, settings, graph if builds else None, samples.memory)
                 A = factorization.choose_graph(X, settings, graph, given_graph, job.reporter.searched)
-                choice = job.note_choice(settled.choice)
+                choice = note_choice(job, settled.choice)
             else:
                 A, choice = kept.A, kept.choice
             health = None if A is None else graph_health(A)

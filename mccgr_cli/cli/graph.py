@@ -50,6 +50,7 @@ def command(
       mccgr factorize X.h5 --k 5 --graph "$(mccgr graph X.h5 --k 5)"
     """
     from mccgr_cli.cli.job import Job
+    from mccgr_cli.cli.samples import note_choice, prepared
     from mccgr_cli.core.graph import graph_health
     from mccgr_cli.workflow import factorization, stages
     from mccgr_cli.workflow.choice import without_graph
@@ -61,7 +62,7 @@ def command(
     parameters = options.parameters(matrix, settings, graph, rows)
     parameters = {name: value for name, value in parameters.items() if name not in unused()}
     with Job("graph", output, parameters, derived=(matrix.source, "graph"), resources=resources) as job:
-        with job.samples(matrix, rows, settings, graph) as samples:
+        with prepared(job, matrix, rows, settings, graph) as samples:
             X, names = samples.X, samples.loaded.contents.names()
             factorization.check_components(settings.k, X.shape)
             settled = samples.settled
@@ -70,7 +71,7 @@ def command(
             contents = stages.make_graph(
                 X, settled.settings, settled.graph, settled.normalize, names, job.reporter.searched
             )
-        job.note_choice(settled.choice)
+        note_choice(job, settled.choice)
         if for_any_k:
             del contents.attributes["k"], contents.attributes["method"]
         job.reporter.note(f"graph: {graph_health(contents['A'])}")

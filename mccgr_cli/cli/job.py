@@ -14,9 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from mccgr_cli.blocks.from_file import blocks_of
-from mccgr_cli.blocks.in_memory import size_of
-from mccgr_cli.blocks.protocol import BlockSource, Matrix
+from mccgr_cli.blocks.protocol import Matrix
 from mccgr_cli.cli.group import invocation
 from mccgr_cli.cli.options import MatrixInput, Output, Resources
 from mccgr_cli.cli.progress import Reporter
@@ -31,28 +29,17 @@ from mccgr_cli.files.atomic_write import (
     write_stream,
 )
 from mccgr_cli.files.container import Contents, encode
-from mccgr_cli.files.lazy_matrix import LazyMatrix, MatrixInMemory, StoredMatrix
+from mccgr_cli.files.lazy_matrix import StoredMatrix
 from mccgr_cli.files.provenance import Input, record
 from mccgr_cli.files.readers import FORMATS, HDF5_SUFFIXES, Loaded, input_errors, load, split_inner
-from mccgr_cli.settings import GraphSettings, RowSettings, Settings
+from mccgr_cli.settings import GraphSettings, Settings
 from mccgr_cli.system.memory import available_memory, format_bytes, require_minimum
 from mccgr_cli.system.processes import LocalPool, WorkerPool, usable_cores
 from mccgr_cli.system.signals import postponed_interrupts
-from mccgr_cli.workflow.placement import USABLE, Room, place
+from mccgr_cli.workflow.placement import USABLE, Room
 
 if TYPE_CHECKING:
     from mccgr_cli.distributed.connection import Cluster
-    from mccgr_cli.workflow.choice import Choice, Settled
-
-
-@dataclass(frozen=True)
-class Samples:
-    """A matrix that is ready to compute with."""
-
-    loaded: Loaded
-    X: BlockSource
-    memory: float  # bytes that the run takes
-    settled: Settled  # settings of which nothing is open any more
 
 
 @dataclass(frozen=True)
@@ -171,72 +158,6 @@ class Job:
     def load_matrix(self, matrix: MatrixInput) -> Loaded:
         """The matrix that a command is about."""
         return self.load(matrix.source, ("matrix",), matrix)
-
-    @contextmanager
-    def samples(
-        self,
-        matrix: MatrixInput,
-        rows: RowSettings,
-        settings: Settings,
-        graph: GraphSettings,
-        builds: bool = True,
-        kept: int = 0,
-    ) -> Iterator[Samples]:
-        """The matrix to factorize or to build a graph of, with its normalization settled.
-
-        ``builds``: whether a graph is built. ``kept``: copies of a checkpoint in memory.
-        """
-        with self.cluster() as cluster:  # before anything is read, which may take long
-            room, loaded = self.room(settings, graph if builds else None, kept), self.load_matrix(matrix)
-            self.inputs.insert(0, self.inputs.pop())  # the matrix comes first, before a graph
-            raw = loaded.contents.datasets["X"].prepared_as("none", rows.dtype)
-            stays = room.is_exceeded_by(raw.size) or cluster is not None
-            settled = self.settle(loaded, raw, stays, rows, settings, graph)
-            X = place(loaded, room, settled.normalize, rows.dtype, keep_in_file=cluster is not None)
-            if cluster is not None:
-                from mccgr_cli.distributed.blocks import ClusterBlocks
-
-                yield Samples(loaded, ClusterBlocks(X, cluster), 0.0, settled)
-                return
-            self.note_if_on_disk(X)
-            in_file = isinstance(X, StoredMatrix)
-            size = X.size if isinstance(X, StoredMatrix) else size_of(X)
-            if not in_file and room.is_exceeded_by(size):
-                room.check_whole(size, loaded.name)
-                self.reporter.note(f"{loaded.name}: loaded whole; only HDF5 by rows can stay on disk")
-            yield Samples(loaded, blocks_of(X), room.taken(size, in_file), settled)
-
-    def settle(
-        self,
-        loaded: Loaded,
-        raw: LazyMatrix,
-        stays: bool,
-        rows: RowSettings,
-        settings: Settings,
-        graph: GraphSettings,
-    ) -> Settled:
-        """Choose what the user left open, from rows as they are in the file; unless X stays there, it is read once."""
-        from mccgr_cli.workflow.choice import Settled, is_open, settle
-
-        settled = Settled(rows.normalize, settings, graph)
-        if is_open(rows.normalize, settings, graph):
-            X = raw.stream() if stays else raw.load()
-            loaded.contents.datasets["X"] = X if isinstance(X, StoredMatrix) else MatrixInMemory(X, raw.where)
-            settled = settle(blocks_of(X), settings, rows.normalize, graph)
-        self.parameters["normalize"] = settled.normalize  # a run that continues does not choose again
-        if settled.choice is not None:
-            chosen = {"evenness": settled.graph.evenness, "neighbors": settled.graph.neighbors}
-            self.parameters |= {**chosen, "init": settled.settings.init}
-        return settled
-
-    def note_choice(self, choice: Choice | None) -> str | None:
-        """Say what was chosen, once nothing else can be wrong. Returns the line."""
-        if choice is None:
-            return None
-        self.reporter.note(str(choice))
-        if choice.doubt is not None:
-            self.reporter.note(choice.doubt)
-        return str(choice)
 
     def note_if_on_disk(self, X: Matrix | StoredMatrix) -> None:
         if isinstance(X, StoredMatrix):
