@@ -7,7 +7,7 @@ EXTRAS=cnn
 echo
 echo "Part 1: cluster 192 images of brick, grass and gravel."
 echo "\$ mccgr run sample_data/textures --model efficientnet-lite0 --k 3 -o demo"
-mccgr run sample_data/textures --model efficientnet-lite0 --k 3 -o demo
+mccgr run sample_data/textures --model efficientnet-lite0 --k 3 --overwrite -o demo
 
 noisy=sample_data/textures_noisy.h5
 echo

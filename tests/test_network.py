@@ -236,7 +236,7 @@ def test_run_describes_again_when_the_model_changes(mccgr, folder, tmp_path):
     assert mccgr(*run).status == 0
     assert "describing" not in mccgr(*run).stderr
     convolutional(model, "pooled", seed=1, rectified=True)
-    outcome = mccgr(*run)
+    outcome = mccgr(*run, "--overwrite")
     assert outcome.status == 0, outcome.stderr
     with h5py.File(tmp_path / "out" / "matrix.h5") as file:
         assert file.attrs["model_sha256"] == hashlib.sha256(model.read_bytes()).hexdigest()

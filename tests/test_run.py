@@ -75,7 +75,7 @@ def test_images_become_clusters_a_table_and_a_page(run, images, tmp_path):
     assert page.count("data:image/webp") >= 15
     assert 'id="duplicates"' in page
     assert stages_done(outcome) == ["extract", "factorize", "cluster", "export", "report"]
-    assert stages_done(run(images, "--k", 3, *QUICK, "--no-duplicates")) == ["report"]
+    assert stages_done(run(images, "--k", 3, *QUICK, "--no-duplicates", "--overwrite")) == ["report"]
     assert 'id="duplicates"' not in (tmp_path / "out" / "report.html").read_text()
 
 
@@ -86,12 +86,70 @@ def test_a_second_run_does_only_what_has_changed(run, images, tmp_path):
     assert stages_done(again) == []
     assert {path.name: path.stat().st_mtime_ns for path in (tmp_path / "out").iterdir()} == before
     assert "accuracy" in again.stdout
-    assert stages_done(run(images, "--k", 3, *QUICK, "--title", "Walls")) == ["report"]
-    assert stages_done(run(images, "--k", 2, *QUICK)) == ["factorize", "cluster", "export", "report"]
+    assert stages_done(run(images, "--k", 3, *QUICK, "--title", "Walls", "--overwrite")) == ["report"]
+    other_k = ("--k", 2, *QUICK, "--overwrite")
+    assert stages_done(run(images, *other_k)) == ["factorize", "cluster", "export", "report"]
     (images / "brick" / "brick_00.png").unlink()
-    assert stages_done(run(images, "--k", 2, *QUICK))[0] == "extract"
+    assert stages_done(run(images, *other_k))[0] == "extract"
     (tmp_path / "out" / "clusters.h5").unlink()
     assert stages_done(run(images, "--k", 2, *QUICK)) == ["cluster"]
+
+
+def contents_of(folder):
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+@pytest.mark.parametrize(
+    ("changed", "told"),
+    [
+        (("--k", 2), "--k was 3"),
+        ((), "--k was 3"),
+        (("--k", 3, "--strength", 2.5), "--strength was 10"),
+        (("--k", 3, "--title", "Walls"), "--title was not given"),
+        (("--k", 3, "--cluster-restarts", 2), "--cluster-restarts was 20"),
+        (("--k", 3, "--seed", 1, "--assign", "max"), "--seed was 0, --assign was not given"),
+    ],
+)
+def test_a_result_of_other_options_is_not_replaced_silently(run, refused, X_file, tmp_path, changed, told):
+    out = tmp_path / "out"
+    run(X_file, "--k", 3)
+    before = contents_of(out)
+    message = refused("run", X_file, *changed, "-o", out)
+    assert f"{out}: holds results of other options: {told}; choose another folder with -o, or give" in message
+    (out / "factors.h5").unlink()  # what was made from it is still there
+    refused("run", X_file, *changed, "-o", out)
+    assert contents_of(out) == {name: held for name, held in before.items() if name != "factors.h5"}
+
+
+def test_a_result_of_another_source_is_not_replaced_silently(run, refused, X_file, tmp_path):
+    out = tmp_path / "out"
+    run(X_file, "--k", 3)
+    before = contents_of(out)
+    other = shutil.copy(X_file, tmp_path / "other.h5")
+    assert f"holds results of {X_file}; " in refused("run", other, "--k", 3, "-o", out)
+    about = json.loads(before["run.json"])
+    (out / "run.json").write_text(json.dumps({**about, "version": "0.1.0"}))
+    assert "holds results of mccgr 0.1.0" in refused("run", X_file, "--k", 3, "-o", out)
+    (out / "run.json").write_bytes(before["run.json"])
+    X_file.write_bytes(X_file.read_bytes() + b"\0")
+    assert "as it was before it changed" in refused("run", X_file, "--k", 3, "-o", out)
+    assert contents_of(out) == before
+
+
+def test_other_labels_do_not_replace_a_report_silently(run, refused, X_file, tmp_path):
+    labels = tmp_path / "labels.txt"
+    labels.write_text("a\nb\n" * 30)
+    run(X_file, "--k", 3, "--labels", labels)
+    before = contents_of(tmp_path / "out")
+    labels.write_text("b\na\n" * 30)
+    message = refused("run", X_file, "--k", 3, "--labels", labels, "-q", "-o", tmp_path / "out")
+    assert "report.html: would be replaced: a file that it depends on has changed" in message
+    assert contents_of(tmp_path / "out") == before
+
+
+def test_a_run_that_failed_before_its_first_result_may_be_corrected(run, refused, X_file, tmp_path):
+    refused("run", X_file, "--k", 900, "-q", "-o", tmp_path / "out", status=2)
+    run(X_file, "--k", 3)
 
 
 def test_a_matrix_needs_no_images(run, X_file, tmp_path):
@@ -99,7 +157,7 @@ def test_a_matrix_needs_no_images(run, X_file, tmp_path):
     assert "accuracy  1.0000" in outcome.stdout
     assert not (tmp_path / "out" / "matrix.h5").exists()
     X_file.write_bytes(X_file.read_bytes() + b"\0")
-    assert stages_done(run(X_file, "--k", 3, "--assign", "max"))[0] == "factorize"
+    assert stages_done(run(X_file, "--k", 3, "--assign", "max", "--overwrite"))[0] == "factorize"
 
 
 def test_without_k_it_is_the_one_that_rank_recommends(run, mccgr, X_file, tmp_path, few_trials):
@@ -125,8 +183,8 @@ def test_k_is_not_looked_for_again(run, X_file, tmp_path, few_trials):
     assert stages_done(again) == []
     assert why in again.stderr.splitlines()
     assert stages_done(run(X_file, "--k", 3)) == []
-    assert stages_done(run(X_file, "--k", 2)) == ["factorize", "cluster", "export", "report"]
-    assert stages_done(run(X_file)) == ["factorize", "cluster", "export", "report"]
+    assert stages_done(run(X_file, "--k", 2, "--overwrite")) == ["factorize", "cluster", "export", "report"]
+    assert stages_done(run(X_file, "--overwrite")) == ["factorize", "cluster", "export", "report"]
     other = shutil.copy(X_file, tmp_path / "other.h5")
     run(other, "--k", 3, "--overwrite")
     assert not (tmp_path / "out" / "ranks.h5").exists()
@@ -265,7 +323,7 @@ def test_small_images_get_a_finer_grid(run, mccgr, images, tmp_path):
     assert (chosen.step, chosen.radii) == (3, (4, 8))
     assert adapt_to_images([], Description(), 10**8) == Description()
     assert "--step 3 --radii 4,8" in run(images, "--k", 3, *QUICK).stderr
-    run(images, "--k", 3, *QUICK, "--step", 5)
+    run(images, "--k", 3, *QUICK, "--step", 5, "--overwrite")
     with h5py.File(tmp_path / "out" / "matrix.h5") as file:
         assert (file.attrs["step"], list(file.attrs["radii"])) == (5, [4, 8, 12, 16])
 
@@ -277,9 +335,9 @@ def test_what_files_hold_is_looked_at_again(run, mccgr, X_file, tmp_path):
     chosen = ("--k", 3, "--labels", labels, "--init", start)
     run(X_file, *chosen)
     labels.write_text("b\na\na\n" * 20)
-    assert stages_done(run(X_file, *chosen)) == ["report"]
+    assert stages_done(run(X_file, *chosen, "--overwrite")) == ["report"]
     mccgr("factorize", X_file, "--k", 3, "--seed", 1, "--init", "random", "--overwrite", "-o", start)
-    assert stages_done(run(X_file, *chosen))[0] == "factorize"
+    assert stages_done(run(X_file, *chosen, "--overwrite"))[0] == "factorize"
 
 
 def test_the_same_bytes_by_another_name_may_be_another_matrix(run, X_file, tmp_path):
@@ -335,9 +393,9 @@ def test_a_run_that_ends_as_a_file_gets_its_name_knows_it_again(
 
     with monkeypatch.context() as patched:
         patched.setattr(storage, "publish", ended)
-        assert mccgr("run", X_file, "--k", 3, "-o", tmp_path / "out").status == 130
+        assert mccgr("run", X_file, "--k", 3, "--overwrite", "-o", tmp_path / "out").status == 130
     cluster = [] if moment == "after" else ["cluster"]
-    assert stages_done(run(X_file, "--k", 3)) == [*cluster, "export", "report"]
+    assert stages_done(run(X_file, "--k", 3, "--overwrite")) == [*cluster, "export", "report"]
 
 
 @pytest.mark.slow

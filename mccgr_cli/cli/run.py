@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Sequence
 from dataclasses import MISSING, replace
 from functools import partial
 from pathlib import Path
@@ -21,6 +19,7 @@ from mccgr_cli.cli.group import invocation
 from mccgr_cli.cli.help import GroupedOption, as_typed
 from mccgr_cli.cli.options import MatrixInput, Output, Resources
 from mccgr_cli.cli.report import Appearance
+from mccgr_cli.cli.run_folder import REMEDY, check_earlier_result, locked
 from mccgr_cli.cli.run_plan import FILES, RANK, TRIALS, Request, Stage, plan
 from mccgr_cli.errors import OutputError, ParameterError
 from mccgr_cli.fields import settings_of, whole
@@ -50,8 +49,8 @@ FOLDER: dict[str, dict[str, Any]] = {
         "default_text": "",
     },
     "overwrite": {
-        "help": "Replace output files of the same names, whatever made them. Without it, only files that 'mccgr run' "
-        "made from the same SOURCE are replaced."
+        "help": "Replace output files of the same names, whatever made them. Without it, nothing is replaced: the same "
+        "command does what is not done yet, and a command with another --k, SOURCE or option is refused."
     },
 }
 
@@ -103,8 +102,11 @@ def command(
 
     SOURCE is a folder of images, as for extract, or a matrix, as for factorize. The output folder gets a file from each
     stage: matrix.h5 (from images), ranks.h5 (without --k), factors.h5, clusters.h5, clusters.csv and report.html. The
-    scores are printed if there are labels. Re-running repeats only the stages whose inputs or options changed, and an
-    interrupted run continues. Small images get a finer grid and smaller patches, unless you give --step or --radii.
+    scores are printed if there are labels. Small images get a finer grid and smaller patches, unless you give --step
+    or --radii.
+
+    If a run is interrupted, the same command continues it. To change --k, SOURCE or another option, choose another
+    folder or give --overwrite. With --overwrite, only stages whose inputs or options changed are repeated.
 
     Without --k, the number of clusters is found as 'mccgr rank' does it, and printed with the reasons. Read them: they
     say if the number is doubtful. If the data show no structure, the run ends there.
@@ -139,11 +141,12 @@ def run(request: Request) -> None:
             raise ParameterError("--k", what, f"give at most {len(images)}")
         request = replace(request, description=grid_for(request, images))
     files = request.files
-    with lock(folder, files, request) as manifest:
+    with locked(request) as manifest:
         if request.description != usual:
             radii = as_typed(request.description.radii)
             reporter.note(f"the images are small: --step {request.description.step} --radii {radii}")
         key = fingerprint_of(request.matrix.source, images)
+        check_earlier_result(manifest, request, key)
         with reporter.staging(list(files)) as staging:
             for number, stage in enumerate(plan(request, reporter), 1):
                 done = do_stage(stage, key, manifest, request.output, staging, last=number == len(files))
@@ -208,15 +211,15 @@ def do_stage(stage: Stage, before: str, manifest: Manifest, output: Output, stag
 
     folder, file = Path(str(output.path)), FILES[stage.name]
     leaves = f"finished stages are kept in {folder}; the same command continues"
-    without = ("source", *stage.without)
-    parameters = {name: value for name, value in options.parameters(*stage.values).items() if name not in without}
-    key = hash_of(__version__, stage.name, parameters, checksums(stage.files), before)
+    key = hash_of(__version__, stage.name, stage.options, checksums(stage.files), before)
     if manifest.is_current(stage.name, key, file):
         staging.skip(stage.name)
         return key
+    if manifest.would_replace(stage.name, key, file) and not output.overwrite:
+        raise OutputError(str(folder / file), "would be replaced: a file that it depends on has changed", REMEDY)
     path = str(folder / file)
     words = [*options.command_line(stage.name, *stage.values, without=stage.without), "-o", path]
-    caller = Caller(words, partial(manifest.add, stage.name, key, file), last)
+    caller = Caller(words, partial(manifest.add, stage.name, key, stage.options, file), last)
     staging.begin(stage.name)
     invocation().leaves = leaves
     try:
@@ -258,37 +261,6 @@ def fingerprint_of(source: str, images: list[ImageFile] | None) -> str:
         except UnusableImage as fault:
             contents.append([image.name, image.label, str(fault)])
     return hash_of(contents)
-
-
-@contextmanager
-def lock(folder: Path, files: Mapping[str, str], request: Request) -> Iterator[Manifest]:
-    """Keep other runs out of the folder, and refuse to replace files that no run of this source made."""
-    from mccgr_cli.files.atomic_write import OutputLock, output_errors
-    from mccgr_cli.files.readers import split_inner
-    from mccgr_cli.files.run_manifest import NAME, Manifest, files_of_others
-    from mccgr_cli.system.signals import postponed_interrupts
-
-    overwrite = request.output.overwrite
-    with output_errors(str(folder)):
-        if os.path.lexists(folder) and not folder.is_dir():
-            raise OutputError(str(folder), "is not a folder", "name another with -o")
-        if not folder.parent.is_dir():
-            raise OutputError(str(folder), f"there is no folder {folder.parent}", "make it first")
-        folder.mkdir(exist_ok=True)
-    with ExitStack() as locks:
-        with postponed_interrupts():
-            locks.callback(OutputLock(folder / NAME, overwrite=True).release)
-        manifest, source = Manifest(folder), os.path.realpath(split_inner(request.matrix.source)[0])
-        remedy = "choose another folder with -o, or give --overwrite"
-        others = [] if overwrite else files_of_others(manifest, list(files.values()))
-        if others:
-            what = "exists already, and was changed or not made by 'mccgr run'"
-            raise OutputError(str(folder / others[0]), what, remedy)
-        if not overwrite and manifest.source not in ("", source):
-            raise OutputError(str(folder), f"holds results of {manifest.source}", remedy)
-        same, manifest.source = manifest.source == source, source
-        manifest.remove_other_stages([*files, RANK] if same else [*files])  # you may try another k, and come back
-        yield manifest
 
 
 def has_labels(folder: Path) -> bool:

@@ -13,7 +13,7 @@ from mccgr_cli.cli.cluster import cluster
 from mccgr_cli.cli.export import Exported, export
 from mccgr_cli.cli.extract import ImageInput, extract
 from mccgr_cli.cli.factorize import Factorization, factorize
-from mccgr_cli.cli.options import MatrixInput, Output, Resources
+from mccgr_cli.cli.options import MatrixInput, Output, Resources, parameters
 from mccgr_cli.cli.rank import Trials, rank
 from mccgr_cli.cli.report import Appearance, ReportInput, report
 from mccgr_cli.errors import DataError
@@ -86,25 +86,42 @@ class Stage:
     files: tuple[str | None, ...] = ()  # other files on which it depends
     without: tuple[str, ...] = ()  # settings on which it does not depend
 
+    @property
+    def options(self) -> dict[str, Any]:
+        """The settings on which it depends."""
+        without = ("source", *self.without)
+        return {name: value for name, value in parameters(*self.values).items() if name not in without}
+
 
 def plan(request: Request, reporter: Reporter) -> Iterator[Stage]:
     """The stages in their order, each with its own settings. Do each before you ask for the next: it may decide k."""
-    folder, resources, images, matrix = request.folder, request.resources, request.images, request.matrix
-    shown = None
-    if request.from_images:
-        described = (images, request.network, request.learning, request.description)
-        workers = Resources(jobs=resources.jobs, scheduler=resources.scheduler)
-        files = (images.codebook, model_file(request.network))
-        yield Stage("extract", described, partial(extract, *described, workers), files)
-        matrix, shown = MatrixInput(str(folder / "matrix.h5")), request.matrix.source
+    yield from stages_before_k(request)
     k = request.k
     if k is None:
-        workers = Resources(jobs=resources.jobs, scheduler=resources.scheduler)
-        ranked = (matrix, TRIALS, request.settings, request.graph)
+        k = recommended(request.folder / FILES[RANK], request.matrix.source, reporter)
+    yield from stages_after_k(request, k)
+
+
+def matrix_of(request: Request) -> MatrixInput:
+    return MatrixInput(str(request.folder / FILES["extract"])) if request.from_images else request.matrix
+
+
+def stages_before_k(request: Request) -> Iterator[Stage]:
+    """The matrix, and the number of components, if they are not given."""
+    workers = Resources(jobs=request.resources.jobs, scheduler=request.resources.scheduler)
+    if request.from_images:
+        described = (request.images, request.network, request.learning, request.description)
+        files = (request.images.codebook, model_file(request.network))
+        yield Stage("extract", described, partial(extract, *described, workers), files)
+    if request.k is None:
+        ranked = (matrix_of(request), TRIALS, request.settings, request.graph)
         normalize = RowSettings(request.rows.normalize)
         perform = partial(rank, *ranked, normalize.normalize, None, workers)
         yield Stage(RANK, (*ranked, normalize), perform, without=("k",))
-        k = recommended(folder / FILES[RANK], request.matrix.source, reporter)
+
+
+def stages_after_k(request: Request, k: int) -> Iterator[Stage]:
+    folder, resources, matrix = request.folder, request.resources, matrix_of(request)
     settings = replace(request.settings, k=k)
     factorization = Factorization(matrix, settings, request.graph, request.rows)
     memory = Resources(memory=resources.memory, scheduler=resources.scheduler)
@@ -114,11 +131,12 @@ def plan(request: Request, reporter: Reporter) -> Iterator[Stage]:
         partial(factorize, factorization, memory, checkpoint),
         (settings.init if factorization.starts_from_file else None,),
     )
-    factors, clusters = (MatrixInput(str(folder / name)) for name in ("factors.h5", "clusters.h5"))
+    factors, clusters = (MatrixInput(str(folder / FILES[stage])) for stage in ("factorize", "cluster"))
     clustering = (factors, request.clusters)
     yield Stage("cluster", clustering, partial(cluster, *clustering, "none"))
     yield Stage("export", (clusters,), partial(export, clusters, Exported(), None))
-    about = ReportInput(clusters.source, request.labels, shown, images.max_pixels)
+    shown = request.matrix.source if request.from_images else None
+    about = ReportInput(clusters.source, request.labels, shown, request.images.max_pixels)
     workers = Resources(jobs=resources.jobs)
     reporting = (about, request.appearance)
     yield Stage("report", reporting, partial(report, *reporting, workers), (request.labels,))

@@ -1,8 +1,9 @@
-"""What the stages of a run wrote into a folder, and from what: another run repeats only what has changed.
+"""What the stages of a run wrote into a folder, and from what: another run does only what is not done yet.
 
-``run.json`` has for each stage the name and checksum of its file, and a key: the hash of everything that the file
-depends on. It is written before the file gets its name, and also has the checksum of the file that is replaced. So a
-run recognizes its files even if it was killed. Files that were changed since, or come from elsewhere, are not its own.
+``run.json`` has for each stage the name and checksum of its file, its options, and a key: the hash of everything that
+the file depends on. It is written before the file gets its name, and also has the checksum of the file that is
+replaced. So a run recognizes its files even if it was killed. Files that were changed since, or come from elsewhere,
+are not its own.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Container, Sequence
+from collections.abc import Container, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,8 @@ class Manifest:
         self.path = folder / NAME
         found = read_object(self.path)
         self.source = str(found.get("source", ""))  # of the run that made it
+        self.contents = str(found.get("contents", ""))  # the hash of this source
+        self.version = str(found.get("version", ""))  # of mccgr
         self.can_be_written = found.get("format") == FORMAT or not os.path.lexists(self.path)
         stages = found.get("stages") if found.get("format") == FORMAT else None
         named = stages.items() if isinstance(stages, dict) else ()
@@ -54,14 +57,29 @@ class Manifest:
             self._checksums[name] = checksum_of(path)
         return self._checksums[name]
 
-    def add(self, stage: str, key: str, name: str, content: bytes) -> None:
+    def holds_results(self) -> bool:
+        """Whether the folder has a file as some stage left it."""
+        return any(self.owns(str(made.get("file"))) for made in self._stages.values())
+
+    def would_replace(self, stage: str, key: str, name: str) -> bool:
+        """Whether a stage with this key would replace the result of another run."""
+        return self.owns(name) and self._stages.get(stage, {}).get("key") != key
+
+    def options(self, stage: str) -> dict[str, Any]:
+        """The options that a stage was done with, if it was."""
+        found = self._stages.get(stage, {}).get("options")
+        return found if isinstance(found, dict) else {}
+
+    def add(self, stage: str, key: str, options: Mapping[str, Any], name: str, content: bytes) -> None:
         """Record the file that a stage is about to write."""
         replaced = self.checksum(name) if self.owns(name) else None
         self._stages[stage] = {"key": key, "file": name, "sha256": hashlib.sha256(content).hexdigest()}
+        self._stages[stage]["options"] = dict(options)
         if replaced is not None:
             self._stages[stage]["replaced"] = replaced
         self._checksums.pop(name, None)
-        text = json.dumps({"format": FORMAT, "source": self.source, "stages": self._stages}, indent=2)
+        about = {"source": self.source, "contents": self.contents, "version": self.version}
+        text = json.dumps({"format": FORMAT, **about, "stages": self._stages}, indent=2)
         write_files({self.path: text.encode() + b"\n"}, overwrite=True)
 
     def remove_other_stages(self, stages: Container[str]) -> None:
