@@ -24,6 +24,7 @@ from mccgr_cli.catalog import HISTORY
 from mccgr_cli.errors import DataError
 from mccgr_cli.files.container import Contents, encode
 from mccgr_cli.files.readers import load, load_labels
+from mccgr_cli.files.readers.text import read_named_labels
 from mccgr_cli.files.values import check_values
 
 N, D = 6, 4
@@ -653,6 +654,21 @@ def test_labels_are_read_as_text(name: str, tmp_path: Path) -> None:
     make, expected = LABELS[name]
     make(tmp_path)
     assert load_labels(f"{tmp_path}/{name}") == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "inner", "names", "labels"),
+    [
+        ("sample,label\ns1,a\ns2,b\n", None, ["s1", "s2"], ["a", "b"]),
+        ("sample,x,kind\ns1,1,a\ns2,2,b\n", "kind", ["s1", "s2"], ["a", "b"]),
+        ("x,kind\n1,a\n2,b\n", "kind", None, ["a", "b"]),
+        ("a\nb\n", None, None, ["a", "b"]),
+    ],
+)
+def test_a_table_of_labels_may_name_the_samples(
+    text: str, inner: str | None, names: list[str] | None, labels: list[str], tmp_path: Path
+) -> None:
+    assert read_named_labels(write(tmp_path / "a.csv", text), inner, "a.csv") == (names, labels)
 
 
 NO_LABELS: dict[str, tuple[Callable[[Path], Any], str]] = {

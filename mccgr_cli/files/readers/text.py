@@ -12,7 +12,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, BinaryIO, TextIO
+from typing import Any, BinaryIO, NamedTuple, TextIO
 
 import numpy as np
 from scipy import sparse
@@ -67,17 +67,31 @@ def read_table(path: Path, inner: str | None, label_key: str | None, where: str)
     return found
 
 
+class NamedLabels(NamedTuple):
+    """The label of every sample, and the names of the samples if the table has them."""
+
+    names: list[str] | None
+    labels: list[str]
+
+
 def read_table_labels(path: Path, inner: str | None, where: str) -> list[str]:
+    return read_named_labels(path, inner, where).labels
+
+
+def read_named_labels(path: Path, inner: str | None, where: str) -> NamedLabels:
+    """The column ``inner`` of a table, or the only one, or the one called label."""
     with opened_text(path, where) as file:
         layout = find_layout(file, path, inner, where)
-        if inner is None and layout.width > 1:
+        if layout.labels is None and layout.width > 1:
             what = "several columns, any of which may hold the labels"
             raise DataError(where, what, f"name one with FILE::COLUMN: {shown(layout.columns())}")
-        labels = [record[layout.labels or 0] for _, record in data_records(file, path, layout, where)]
+        rows = [record for _, record in data_records(file, path, layout, where)]
+    labels = [row[layout.labels or 0] for row in rows]
     # in a single column, a first line of text is a header only if numbers follow
-    if inner is None and layout.header and not (labels and is_number(labels[0])):
+    if inner is None and layout.width == 1 and layout.header and not (labels and is_number(labels[0])):
         labels.insert(0, layout.header[0])
-    return filled(labels, "sample", 0, where)
+    names = None if layout.names is None else [row[layout.names] for row in rows]
+    return NamedLabels(names, filled(labels, "sample", 0, where))
 
 
 def read_label_lines(path: Path, inner: str | None, where: str) -> list[str]:
