@@ -217,7 +217,7 @@ def find_layout(file: TextIO, path: Path, label_key: str | None, where: str) -> 
 
 def usual_labels(header: list[str], named: bool) -> int | None:
     """The column of labels, if its name says so and it is the first or last: elsewhere the name may be a feature."""
-    ends = [0, len(header) - 1, *([1] if named else [])] if len(header) > 1 else []
+    ends = sorted({0, len(header) - 1, *([1] if named else [])}) if len(header) > 1 else []
     found = [column for column in ends if header[column].strip().lower() in LABEL_COLUMNS]
     return found[0] if len(found) == 1 else None
 
