@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 import re
 import sys
-import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
@@ -22,6 +21,7 @@ from mccgr_cli.files.container import Contents
 from mccgr_cli.files.readers import arrays, hdf5, matlab, text
 from mccgr_cli.files.readers.arrays import Found, read_listed, read_listed_labels
 from mccgr_cli.files.readers.checks import code_labels, finish_matrix
+from mccgr_cli.files.temporary_file import temporary_errors, temporary_file
 
 HASH_BYTES = 1 << 20
 
@@ -150,7 +150,7 @@ def opened(typed: str) -> Iterator[Source]:
                 raise DataError(name, "a device", "name a file")
             if piped or path.is_fifo():  # HDF5 must seek, and a pipe cannot
                 stream = sys.stdin.buffer if piped else first_look.enter_context(path.open("rb"))
-                file: BinaryIO = stack.enter_context(tempfile.TemporaryFile())
+                file: BinaryIO = stack.enter_context(temporary_file())
                 handle = file
                 digest, heaps = look_through(stream, file)
             else:
@@ -201,12 +201,16 @@ def look_through(stream: BinaryIO, copy: BinaryIO | None = None) -> tuple[str, l
     while chunk := stream.read(HASH_BYTES):
         digest.update(chunk)
         if copy is not None:
-            copy.write(chunk)
+            with temporary_errors():
+                copy.write(chunk)
         window = tail + chunk
         if hdf5.HEAP in window:
             heaps += [before + mark.start() for mark in re.finditer(hdf5.HEAP, window)]
         tail = window[1 - len(hdf5.HEAP) :]
         before += len(window) - len(tail)
+    with temporary_errors():
+        if copy is not None:
+            copy.flush()
     return digest.hexdigest(), heaps
 
 
@@ -218,7 +222,7 @@ def suffix_of(path: Path) -> str:
 def foreign_path(file: Source) -> Path:
     """The path of a file that is not HDF5; an error if it should be."""
     if not isinstance(file.handle, Path):
-        raise DataError(file.name, "not HDF5", "only HDF5 comes down a pipe: give other files by name")
+        raise DataError(file.name, "not HDF5", "only HDF5 or a file name comes down a pipe; give other files by name")
     if file.suffix in HDF5_SUFFIXES:
         raise DataError(file.name, "not an HDF5 file", "it may be damaged, or another format by that name")
     return file.handle
