@@ -40,13 +40,14 @@ METRICS = ("euclidean", "cosine", "histogram")
 SEARCHES = ("auto", "exact", "approximate")
 ASSIGNMENTS = ("max", "kmeans")
 ORDERS = ("C", "F")
+K = ("-k", "--k")  # names of the option
 
 
 @dataclass(frozen=True)
 class Settings:
     """How to factorize X ~ WH."""
 
-    k: int = basic_option(MISSING, "Number of components (clusters).", values=whole(1))
+    k: int = basic_option(MISSING, "Number of components (clusters).", values=whole(1), flags=K)
     method: str = basic_option(
         "mccgr",
         "mccgr: correntropy loss and neighbour graph. mcc: correntropy loss. grnmf: squared error and graph. l2: "
@@ -257,6 +258,7 @@ class ClusterSettings:
         None,
         "Number of clusters.",
         values=whole(1),
+        flags=K,
         default_text="number of components of FACTORS; required for a matrix",
     )
     assign: str | None = cluster_option(

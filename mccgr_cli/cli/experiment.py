@@ -54,7 +54,7 @@ class Comparison:
     ks: tuple[int, ...] = basic_option(
         MISSING,
         "Numbers of classes to draw, and of clusters to find: 2-10 or 2,5,10.",
-        flags=("--k",),
+        flags=("-k", "--k"),
         type=types.Numbers(min=1, max=10_000),
     )
     runs: int = basic_option(50, "Random draws of classes for each --k.", values=whole(1, 100_000))
@@ -111,7 +111,9 @@ def command(
     plan = make_plan(comparison, sweeps, settings, graph)
     parameters = options.parameters(matrix, settings, graph, comparison, sweeps)
     del parameters["k"], parameters["method"]
-    with Job("experiment", output, parameters, derived=(matrix.source, "results"), resources=resources) as job:
+    with Job(
+        "experiment", output, parameters, derived=(matrix.source, "results"), resources=resources, streams=False
+    ) as job:
         loaded = job.load_matrix(matrix)
         if "labels" not in loaded.contents:
             raise DataError(loaded.name, "no labels to draw classes by", "name them with --label-key")

@@ -26,7 +26,7 @@ class Trials:
     ks: tuple[int, ...] | None = basic_option(
         None,
         "Numbers of components to try: 2-15 or 2,4,8. The prediction of k = 1 is always computed.",
-        flags=("--k",),
+        flags=("-k", "--k"),
         type=types.Numbers(min=1, max=10_000),
         default_text="2-10,12,15,20,25,30,40,50, but no number above 5 that is more than a tenth of the samples",
     )

@@ -57,6 +57,7 @@ FOLDER: dict[str, dict[str, Any]] = {
 
 @options.command
 @click.option(
+    "-k",
     "--k",
     cls=GroupedOption,
     type=types.WordOrNumber((AUTO,), whole(1)),
