@@ -439,7 +439,7 @@ def test_missing_images_are_named_and_counted_and_strict_refuses_them(organize, 
     [
         (["T", "-o", "O"], 2, "--images: missing"),
         (["T", "--images", "I"], 2, "-o: missing"),
-        (["--images", "I", "-o", "O"], 2, "CLUSTERS: missing"),
+        (["--images", "I", "-o", "O"], 2, "Missing argument 'CLUSTERS'"),
         (["T", "--images", "I", "-o", "I"], 1, "is the folder of the images"),
         (["T", "--images", "T", "-o", "O"], 1, "cannot be read"),
         (["T", "--images", "I", "-o", "T"], 1, "is not a folder"),

@@ -5,9 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-import click
-
-from mccgr_cli.cli import options, types
+from mccgr_cli.cli import options
 
 if TYPE_CHECKING:
     from mccgr_cli.core.metrics import Scores
@@ -28,7 +26,7 @@ def true_classes(loaded: Loaded, labels: str | None) -> list[str] | None:
 
 
 @options.command
-@click.argument("source", metavar="CLUSTERS", type=types.FILE)
+@options.file_argument("source", "CLUSTERS")
 @options.labels("CLUSTERS")
 @options.output_format("table", "json", "csv")
 def command(source: str, labels: str | None, style: str) -> None:
@@ -43,7 +41,7 @@ def command(source: str, labels: str | None, style: str) -> None:
     Examples:
       mccgr evaluate X.factors.clusters.h5
       mccgr evaluate clusters.h5 --labels classes.txt --format json
-      mccgr cluster X.factors.h5 -o - | mccgr evaluate - --format csv
+      mccgr cluster X.factors.h5 | mccgr evaluate --format csv
     """
     evaluate(source, labels, style)
 

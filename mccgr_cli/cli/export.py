@@ -36,11 +36,11 @@ class Exported:
         None,
         "Add this matrix, from which FILE was made, to .h5ad or .mat. --transpose and --label-key say how to read it.",
         flags=("--matrix",),
-        type=types.FILE,
+        type=types.INPUT,
         metavar="MATRIX",
     )
     with_graph: str | None = basic_option(
-        None, "Add this graph of the samples to .h5ad or .mat.", flags=("--graph",), type=types.FILE, metavar="GRAPH"
+        None, "Add this graph of the samples to .h5ad or .mat.", flags=("--graph",), type=types.INPUT, metavar="GRAPH"
     )
 
 
@@ -59,11 +59,11 @@ class Exported:
 def command(matrix: MatrixInput, exported: Exported, form: str | None, output: Output) -> None:
     """Write the contents of a file for other programs.
 
-    FILE is any file that mccgr makes, a matrix in any format that it reads, or - for standard input. The suffix of the
-    output decides the format. .csv and .tsv are tables with names: the cluster and label of every sample, W, H, the
-    weights of the features, X, or the edges of a graph. .npy and .mtx (Matrix Market) hold numbers only. .npz (numpy),
-    .mat (MATLAB) and .h5ad (AnnData, scanpy) hold everything in FILE, with names, parameters and history. Sparse
-    matrices stay sparse. Values are the same to the bit, and the same input gives the same bytes.
+    FILE is any file that mccgr makes, or a matrix in any format that it reads; without it, standard input is read. The
+    suffix of the output decides the format. .csv and .tsv are tables with names: the cluster and label of every sample,
+    W, H, the weights of the features, X, or the edges of a graph. .npy and .mtx (Matrix Market) hold numbers only. .npz
+    (numpy), .mat (MATLAB) and .h5ad (AnnData, scanpy) hold everything in FILE, with names, parameters and history.
+    Sparse matrices stay sparse. Values are the same to the bit, and the same input gives the same bytes.
 
     Clusters and classes count from 0, except in .mat, where they count from 1 as usual in MATLAB, and the classes are
     called gnd. Names go into tables unchanged. You are warned of names that a spreadsheet would take for formulas.
@@ -83,13 +83,11 @@ def export(
     matrix: MatrixInput, exported: Exported, form: str | None, output: Output, caller: Caller | None = None
 ) -> None:
     """Write the contents of a file in the format of another program."""
-    from mccgr_cli.cli.job import Job, derived_path
+    from mccgr_cli.cli.job import Job
 
     form = options.choose_format(output.path, form, list(EXPORT_FORMATS))
     refuse_unused(exported, form)
     others = {kind: name for kind, name in (("matrix", exported.with_matrix), ("graph", exported.with_graph)) if name}
-    if [matrix.source, *others.values()].count("-") > 1:
-        raise ParameterError("FILE", "standard input can be read only once", "name files")
     about = {"source": matrix.source, "what": exported.what, "matrix": exported.with_matrix}
     parameters: dict[str, Any] = {**options.parameters(matrix), **about, "graph": exported.with_graph, "form": form}
     with Job("export", output, parameters, readable=EXPORT_FORMATS[form].is_text, caller=caller) as job:
@@ -104,7 +102,7 @@ def export(
         contents = formats.gather(loaded, added.get("matrix"), added.get("graph"), made, job.reporter.note)
         what = formats.choose(exported.what, contents, form)
         if job.has_default_name:
-            job.write_to(derived_path(matrix.source, what, f".{form}"))
+            job.write_beside(matrix.source, what, f".{form}")
         job.write_bytes(formats.render(contents, what, form))
 
 

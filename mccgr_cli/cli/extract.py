@@ -7,11 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-import click
-
 from mccgr_cli.cli import options, types
 from mccgr_cli.cli.options import Output, Resources
-from mccgr_cli.errors import ParameterError
 from mccgr_cli.fields import image_option, settings_of, whole
 from mccgr_cli.images.settings import Description, Learning, ModelSettings
 
@@ -38,7 +35,7 @@ class ImageInput:
         None,
         "Describe images as those in FILE, a matrix from an earlier 'mccgr extract': by the same visual words or the "
         "same network. New and old images can then be compared.",
-        type=types.FILE,
+        type=types.INPUT,
     )
     no_labels: bool = image_option(False, "Folders are not categories.")
     strict: bool = image_option(False, "Fail if an image cannot be used.")
@@ -50,7 +47,7 @@ class ImageInput:
 
 
 @options.command
-@click.argument("source", metavar="IMAGES", type=types.FILE)
+@options.file_argument("source", "IMAGES", holds="names")
 @options.gathered("network", ModelSettings, changed=MODEL)
 @options.gathered("learning", Learning)
 @options.output
@@ -67,9 +64,9 @@ def command(
 ) -> None:
     """Describe images by visual words, or by a neural network.
 
-    IMAGES is a folder, one image, or - for a list of files on standard input (one per line, or separated by zero bytes,
-    as from find -print0). In a folder, each subfolder is a category and becomes a label; a folder without subfolders
-    gives no labels. Images that cannot be used are skipped, and listed at the end and in the file.
+    IMAGES is a folder or one image. Without it, standard input is a list of files (one per line, or separated by zero
+    bytes, as from find -print0). In a folder, each subfolder is a category and becomes a label; a folder without
+    subfolders gives no labels. Images that cannot be used are skipped, and listed at the end and in the file.
 
     With --model, each image becomes a row with the features that the network computes. This is the better choice for
     photographs. Without --model, each image becomes a row with the counts of its visual words: SIFT descriptors are
@@ -81,9 +78,9 @@ def command(
       mccgr extract images/ --model network.onnx --model-split -o X.h5
       mccgr extract images/ -o X.h5 --words 300
       mccgr extract images/ --words 300,1000 --radii 4,8,12,16
-      find images -name '*.jpg' -print0 | mccgr extract - -o X.h5
+      find images -name '*.jpg' -print0 | mccgr extract -o X.h5
       mccgr extract new/ --codebook X.h5 -o new.h5
-      mccgr extract images/ -o - | mccgr factorize - --k 5 --normalize sqrt -o factors.h5
+      mccgr extract images/ | mccgr factorize --k 5 --normalize sqrt -o factors.h5
     """
     refuse_unused(images, network)
     extract(images, network, learning, description, resources, output)
@@ -95,8 +92,6 @@ def refuse_unused(images: ImageInput, network: ModelSettings, used: Sequence[str
     if images.codebook is not None:
         decided = (*about_words, *ABOUT_MODELS)
         options.refuse_given(decided, "the codebook decides it", "leave it out, or leave out --codebook")
-        if images.source == images.codebook == "-":
-            raise ParameterError("--codebook", "standard input is the list of images already", "name a file")
     elif network.model is not None:
         options.refuse_given(about_words, "it is about visual words", "leave it out, or leave out --model")
     else:

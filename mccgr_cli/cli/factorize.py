@@ -58,13 +58,13 @@ class Factorization:
 @options.gathered("rows", RowSettings)
 @options.output
 @options.preset
-@options.matrix("MATRIX")
+@options.matrix("MATRIX", unless="resume")
 @click.option(
     "--graph",
     "graph_file",
     cls=GroupedOption,
     group=GRAPH,
-    type=types.FILE,
+    type=types.INPUT,
     help="Use a graph that 'mccgr graph' made, instead of building one. Other graph options have no effect then.",
 )
 @options.gathered("graph", GraphSettings)
@@ -83,15 +83,16 @@ def command(
     """Factorize a non-negative matrix: X ~ WH.
 
     MATRIX has samples in rows. It is an HDF5 file (FILE::/dataset names a dataset), an .h5ad, .mat, .npy, .npz, .mtx,
-    .csv or .tsv file, or - for HDF5 on standard input. The neighbour graph is built from the rows, unless --graph
-    names a file.
+    .csv or .tsv file. Without it, standard input is read: HDF5, or one line with a file name. The neighbour graph is
+    built from the rows, unless --graph names a file.
 
     \b
     Examples:
       mccgr factorize X.h5 --alpha 100 --k 5
       mccgr factorize COIL20.mat --k 20 --normalize l2 -o factors.h5
       mccgr factorize counts.h5ad --k 8 --method kl --label-key cell_type
-      mccgr factorize X.h5 --k 5 -o - | mccgr cluster - -o - | mccgr evaluate - --format json
+      mccgr factorize X.h5 -k 5 | mccgr cluster | mccgr evaluate
+      mccgr factorize X.h5 -k 5 -o - | mccgr evaluate --format json
       mccgr factorize large.h5 --k 10 --memory 4GB
       mccgr factorize large.h5 --k 10 --scheduler tcp://node1:8786
       mccgr factorize large.h5 --k 10 --checkpoint run.h5

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import codecs
 import contextlib
 import errno
 import importlib
 import io
 import os
+import re
 import signal
 import sys
 import threading
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
@@ -24,16 +27,19 @@ COMMANDS = (
     *("rank", "experiment", "table", "plot", "report", "similar", "duplicates", "organize", "export", "info"),
 )
 
+KEEP_NAMES = "keep-names"  # what standard output does with characters that its encoding does not have
 SOON = 0.05  # seconds until a lost signal is sent again
 
 
 @dataclass
 class Invocation:
-    """One call of ``mccgr``: what an interrupt would leave behind. Lives in ``obj`` of the click context."""
+    """One call of ``mccgr``: its input, and what an interrupt would leave. Lives in ``obj`` of the click context."""
 
     owns_process: bool = False  # False where a test or another program calls the command
     written: bool = False  # the result is complete, so an interrupt comes too late
     leaves: str = "nothing was written"  # what an interrupt leaves behind, and what to do then
+    reads_pipe: bool = False  # the main input comes from standard input
+    command_line: Sequence[str] | None = None  # if it is not that of the process: with a name from standard input
 
 
 def invocation() -> Invocation:
@@ -78,8 +84,7 @@ class MccgrGroup(click.Group):
             fault.show()
             sys.exit(ExitStatus.USAGE)
         except click.UsageError as fault:
-            command = fault.ctx.command_path if fault.ctx else "mccgr"
-            fail(f"{command}: {fault.format_message().rstrip('.')}; see '{command} --help'", ExitStatus.USAGE)
+            fail(describe(fault), ExitStatus.USAGE)
         except MccgrError as fault:
             fail(str(fault), fault.exit_status)
         except (MemoryError, ImportError, OSError) as fault:
@@ -112,6 +117,16 @@ class Ended(KeyboardInterrupt):
     def __init__(self, number: int) -> None:
         super().__init__(number)
         self.number = number
+
+
+def describe(fault: click.UsageError) -> str:
+    """What is wrong with a command line, with an example if something is missing."""
+    command = fault.ctx.command_path if fault.ctx else "mccgr"
+    parts = [f"{command}: {fault.format_message().rstrip('.')}", f"see '{command} --help'"]
+    if fault.ctx is not None and isinstance(fault, click.MissingParameter):
+        examples = re.findall(rf"^ *({re.escape(command)} .*)", fault.ctx.command.help or "", re.MULTILINE)
+        parts[1:1] = [f"for example: {example}" for example in examples[:1]]
+    return "; ".join(parts)
 
 
 def handle_signals() -> None:
@@ -151,9 +166,18 @@ def repair_streams() -> None:
     """Write messages even if standard error is closed or has a narrow encoding: neither may stop the work."""
     if sys.stderr is None:
         sys.stderr = open(os.devnull, "w")  # noqa: SIM115, PTH123
-    for stream in (sys.stdout, sys.stderr):
+    codecs.register_error(KEEP_NAMES, keep_names)
+    for stream, errors in ((sys.stdout, KEEP_NAMES), (sys.stderr, "backslashreplace")):
         if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="backslashreplace")
+            stream.reconfigure(errors=errors)
+
+
+def keep_names(fault: UnicodeError) -> tuple[str | bytes, int]:
+    """Write a name of a file with the bytes that it has on disk; escape other characters that cannot be written."""
+    assert isinstance(fault, UnicodeEncodeError)
+    fault.end = fault.start + 1
+    is_byte = "\udc80" <= fault.object[fault.start] <= "\udcff"  # how Python holds bytes that are not UTF-8
+    return codecs.lookup_error("surrogateescape" if is_byte else "backslashreplace")(fault)
 
 
 def require_current_folder() -> None:
@@ -187,14 +211,14 @@ def main() -> None:
 
     mccgr factorizes a matrix X ~ WH: W has the coefficients of the samples, H the components. A loss that limits the
     influence of large errors (correntropy) learns a weight for every feature and silences noisy features. A
-    nearest-neighbour graph keeps similar samples together. Commands exchange data by HDF5 files or by pipes.
-    'mccgr run' runs all stages.
+    nearest-neighbour graph keeps similar samples together. Commands exchange data by HDF5 files or by pipes: a command
+    without its file reads standard input. 'mccgr run' runs all stages.
 
     \b
     Examples:
       mccgr run images/ --k 5 -o out
       mccgr extract images/ -o X.h5 --words 300
       mccgr factorize X.h5 --alpha 100 --k 5
-      mccgr factorize X.h5 --k 5 -o - | mccgr cluster - -o - | mccgr evaluate -
+      mccgr factorize X.h5 --k 5 | mccgr cluster | mccgr evaluate
       mccgr cluster "$(mccgr factorize X.h5 --k 5)"
     """

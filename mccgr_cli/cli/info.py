@@ -26,7 +26,8 @@ def command(matrix: MatrixInput, style: str) -> None:
     """Show what a file contains and how it was made.
 
     Prints the shapes of its datasets, facts that can show a problem (such as empty samples), its parameters, and every
-    command that led to it. FILE is any file that mccgr reads or writes, or - for standard input.
+    command that led to it. FILE is any file that mccgr reads or writes; without it, standard input is
+    read.
 
     \b
     Examples:

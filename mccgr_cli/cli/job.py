@@ -17,6 +17,7 @@ import click
 from mccgr_cli.blocks.protocol import Matrix
 from mccgr_cli.cli.group import invocation
 from mccgr_cli.cli.options import MatrixInput, Output, Resources
+from mccgr_cli.cli.piping import STREAM, continues_pipe
 from mccgr_cli.cli.progress import Reporter
 from mccgr_cli.cli.tables import shape_of
 from mccgr_cli.errors import OutputError, ParameterError
@@ -68,6 +69,8 @@ class Job:
         Names of several outputs: X.h5 with the parts 300 and 1000 means X.300.h5 and X.1000.h5.
     readable
         Whether the result may be printed on a terminal.
+    streams
+        Whether the result may go to a pipe.
     """
 
     def __init__(
@@ -81,6 +84,7 @@ class Job:
         resources: Resources | None = None,
         caller: Caller | None = None,
         readable: bool = False,
+        streams: bool = True,
     ) -> None:
         require_minimum()
         self.command, self.output, self.parameters, self.caller = command, output, dict(parameters), caller
@@ -89,7 +93,7 @@ class Job:
         self.inputs: list[Input] = []
         self.paths: list[Path] = []
         self.when_written: list[Callable[[], None]] = []
-        self.to_stdout, self.readable = output.path == "-", readable
+        self.to_stdout, self.readable, self.streams = output.path == "-", readable, streams
         self._locks = ExitStack()
         if output.path == "":
             raise ParameterError("-o", "no file name", "the command that should give it may have failed")
@@ -97,7 +101,7 @@ class Job:
             if output.path is not None:
                 self.write_to(Path(output.path), parts)
             elif derived is not None:
-                self.write_to(derived_path(*derived), parts)
+                self.write_beside(*derived, parts=parts)
         except BaseException:
             self._locks.close()
             raise
@@ -131,6 +135,11 @@ class Job:
             raise OutputError("standard output", "closed", "pipe it on or give a file")
         if sys.stdout.isatty() and not self.readable:
             raise ParameterError("-o -", "HDF5 would garble the terminal", "pipe it on or give a file")
+
+    def write_beside(self, source: str, stage: str, suffix: str = ".h5", parts: Sequence[str] = ("",)) -> None:
+        """Choose where the result goes if the user did not: beside the input, or further down the pipe."""
+        self.to_stdout = self.streams and continues_pipe()
+        self.write_to(Path(STREAM) if self.to_stdout else derived_path(source, stage, suffix), parts)
 
     def lock(self, path: Path, overwrite: bool) -> None:
         """Keep other runs from writing this file until the job ends."""
@@ -210,7 +219,7 @@ class Job:
         self.write_bytes(*(encode(replace(contents, provenance=provenance)) for contents in results))
 
     def provenance(self) -> dict[str, Any]:
-        words = self.caller.command_line if self.caller is not None else None
+        words = self.caller.command_line if self.caller is not None else invocation().command_line
         return record(self.command, self.parameters, self.inputs, words)
 
     def write_bytes(self, *encoded: bytes) -> None:
@@ -233,7 +242,7 @@ class Job:
         self._complete()
         for path in self.paths:
             if self.has_default_name and sys.stdout is not None:
-                show(str(path))
+                show_name(path)
             else:
                 self.reporter.note(f"wrote {path}")
 
@@ -245,6 +254,12 @@ def show(text: str) -> None:
     with output_errors("standard output"):
         click.echo(text)
         sys.stdout.flush()
+
+
+def show_name(path: Path) -> None:
+    """Print the name of a file, with the bytes that it has on disk."""
+    assert sys.stdout is not None
+    write_stream(os.fsencode(path) + b"\n", sys.stdout.buffer)
 
 
 def derived_path(source: str, stage: str, suffix: str = ".h5") -> Path:

@@ -11,7 +11,7 @@ A command gathers related options into one frozen value::
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import MISSING, asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -19,7 +19,7 @@ from typing import Any, TypeAlias
 import click
 from click.core import ParameterSource
 
-from mccgr_cli.cli import types
+from mccgr_cli.cli import piping, types
 from mccgr_cli.cli.help import GroupedCommand, GroupedOption, as_typed, grouped
 from mccgr_cli.errors import ParameterError
 from mccgr_cli.fields import Setting, basic_option, output_option, resource_option, settings_of, whole
@@ -55,9 +55,18 @@ def command(function: Callable[..., None]) -> click.Command:
     """The click command of a function; options are sorted by group, so that help and completion agree."""
     gathered: list[Gathered] = getattr(function, "gathered", [])
 
+    def collect(values: Mapping[str, Any]) -> dict[str, Any]:
+        return {one.name: one.collect(values) for one in reversed(gathered)}
+
     @functools.wraps(function)
     def call(**values: Any) -> None:
-        collected = {one.name: one.collect(values) for one in reversed(gathered)}
+        context = click.get_current_context()
+        piped = piping.find_piped(context, values)
+        collected = collect(values)
+        if piped is not None:  # what is wrong already is said before the pipe is awaited
+            refuse_existing(output for output in collected.values() if isinstance(output, Output))
+            piping.take_name(piped, values)
+            collected = collect(values)
         used = {option for one in gathered for option in one.options.values()} - collected.keys()
         function(**{**{name: value for name, value in values.items() if name not in used}, **collected})
 
@@ -206,10 +215,14 @@ class Resources:
             raise ParameterError("--jobs", "the cluster (--scheduler) has its own workers", "leave one of them out")
 
 
-def matrix(metavar: str) -> Decorator:
+def file_argument(name: str, metavar: str, **more: Any) -> Decorator:
+    """The file that a command is about; without it, standard input."""
+    return click.argument(name, metavar=metavar, cls=piping.FileArgument, **more)
+
+
+def matrix(metavar: str, **more: Any) -> Decorator:
     """The argument ``metavar`` and how to read it."""
-    argument = click.argument("source", metavar=metavar, type=types.FILE)
-    return stack(argument, gathered("matrix", MatrixInput, arguments=("source",)))
+    return stack(file_argument("source", metavar, **more), gathered("matrix", MatrixInput, arguments=("source",)))
 
 
 output = gathered("output", Output)
@@ -243,7 +256,7 @@ def labels(metavar: str, otherwise: str = "") -> Decorator:
     return click.option(
         "--labels",
         cls=GroupedOption,
-        type=types.FILE,
+        type=types.INPUT,
         default_text=f"the labels in {metavar}{'; ' if otherwise else ''}{otherwise}",
         help="True classes: a text file with one class per line, or a .mat, .npy, .csv, .h5ad or HDF5 file. FILE::NAME "
         "names a variable or column.",
@@ -273,6 +286,15 @@ def choose_format(output: str | None, asked: str | None, formats: Sequence[str])
     if asked not in (None, suffix):
         raise ParameterError("--format", f"{asked}, but the output ends in .{suffix}", "leave it out")
     return suffix
+
+
+def refuse_existing(outputs: Iterable[Output]) -> None:
+    """Refuse to replace a file, as the job will, but before anything is read."""
+    from mccgr_cli.files.atomic_write import check_destination
+
+    for one in outputs:
+        if one.path and Path(one.path).is_file():
+            check_destination(Path(one.path), one.overwrite)
 
 
 # What the user typed

@@ -6,8 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import click
-
 from mccgr_cli.cli import options, types
 from mccgr_cli.cli.group import invocation
 from mccgr_cli.cli.options import Output
@@ -62,15 +60,15 @@ class Organizing:
 
 
 @options.command
-@click.argument("clusters", metavar="CLUSTERS", type=types.FILE, required=False)
+@options.file_argument("clusters", "CLUSTERS", unless="undo", holds="table")
 @options.gathered("output", Output, exclude=("overwrite",), changed=FOLDER)
 @options.gathered("organizing", Organizing, arguments=("clusters",))
 def command(organizing: Organizing, output: Output) -> None:
     """Make a folder for each cluster, with its images in it.
 
     CLUSTERS is a folder from run, a file from cluster or predict, or a table (.csv) from export, run or predict with
-    the columns sample and cluster; - is standard input. You can edit the table first. A column name in it says what
-    the clusters are called.
+    the columns sample and cluster; without it, standard input is read. You can edit the table first. A column name in
+    it says what the clusters are called.
 
     Folders are called cluster-00, cluster-01 and so on. If the clusters have names, or classes that evaluate matches
     with them, these are added: cluster-03-airplanes. Images keep their names. Where two images of a cluster have the
@@ -85,7 +83,7 @@ def command(organizing: Organizing, output: Output) -> None:
       mccgr organize clusters.csv --images images/ -o sorted --by copy
       mccgr organize out --images images/ -o sorted --move --dry-run
       mccgr organize --undo sorted
-      mccgr predict out new_images/ | mccgr organize - --images new_images/ -o sorted
+      mccgr predict out new_images/ | mccgr organize --images new_images/ -o sorted
     """
     from mccgr_cli.cli.progress import Reporter
 

@@ -13,7 +13,7 @@ from mccgr_cli.catalog import FIGURE_FORMATS, FIGURES
 from mccgr_cli.cli import options, types
 from mccgr_cli.cli.help import GroupedOption
 from mccgr_cli.cli.options import Output
-from mccgr_cli.errors import MccgrError, ParameterError
+from mccgr_cli.errors import MccgrError
 from mccgr_cli.settings import Drawing
 
 EXTENTS = {
@@ -35,7 +35,7 @@ class Only(click.ParamType):  # type: ignore[type-arg]
 
 
 @options.command
-@click.argument("sources", metavar="FILE...", nargs=-1, required=True, type=types.FILE)
+@options.file_argument("sources", "FILE", nargs=-1)
 @click.option(
     "--figure",
     cls=GroupedOption,
@@ -106,10 +106,8 @@ def command(
       mccgr plot ranks.h5 -o ranks.svg
       mccgr plot results.h5 --figure sweep --only k=5 -o alpha.svg
     """
-    from mccgr_cli.cli.job import Job, derived_path
+    from mccgr_cli.cli.job import Job
 
-    if sources.count("-") > 1:
-        raise ParameterError("FILE", "standard input can be read only once", "name files")
     form = options.choose_format(output.path, form, FIGURE_FORMATS)
     with Job("plot", output, options.parameters(drawing, figure=figure, only=only, dpi=dpi)) as job:
         loaded = [job.load(source, ("factors", "clusters", "results", "ranks")) for source in sources]
@@ -119,7 +117,7 @@ def command(
         figure = plots.choose(figure, loaded)
         refuse_unused(figure, form)
         if job.has_default_name:
-            job.write_to(derived_path(sources[0], figure, f".{form}"))
+            job.write_beside(sources[0], figure, f".{form}")
         job.write_bytes(plots.render(figure, loaded, drawing, form, dpi, job.reporter.note))
 
 

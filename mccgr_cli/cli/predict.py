@@ -13,7 +13,6 @@ from mccgr_cli.cli import options, types
 from mccgr_cli.cli.extract import ImageInput
 from mccgr_cli.cli.help import GroupedOption
 from mccgr_cli.cli.options import MatrixInput, Output, Resources
-from mccgr_cli.errors import ParameterError
 from mccgr_cli.fields import IMAGES, settings_of
 from mccgr_cli.images.settings import ModelSettings
 
@@ -50,7 +49,7 @@ NETWORK: dict[str, dict[str, Any]] = {
 
 
 @options.command
-@click.argument("model", metavar="CLUSTERS", type=types.FILE)
+@click.argument("model", metavar="CLUSTERS", type=types.INPUT)
 @options.gathered("output", Output, changed=RESULT)
 @options.matrix("NEW")
 @click.option(
@@ -91,7 +90,7 @@ def command(
       mccgr predict out new_images/
       mccgr predict out new.h5 -o new.csv
       mccgr predict X.factors.clusters.h5 new.h5 -o new.clusters.h5
-      mccgr predict out new_images/ --format h5 -o - | mccgr evaluate -
+      mccgr predict out new_images/ --format h5 | mccgr evaluate
     """
     from mccgr_cli.cli.job import Job
     from mccgr_cli.files.readers import clusters_file
@@ -105,8 +104,6 @@ def command(
     new = are_images(matrix.source)
     what = f"{matrix.source} is {'not a matrix' if new else 'a matrix'}"
     options.refuse_given(FOR_MATRICES if new else FOR_IMAGES, what, "leave it out")
-    if [model, matrix.source].count("-") > 1:
-        raise ParameterError("NEW", "standard input can be read only once", "name files")
     parameters = options.parameters(matrix, images, model=model, form=form)
     output = replace(output, path="-" if output.path is None else output.path)
     with Job("predict", output, parameters, resources=resources, readable=form != "h5") as job:

@@ -6,8 +6,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import click
-
 from mccgr_cli.cli import options, types
 from mccgr_cli.cli.evaluate import true_classes
 from mccgr_cli.cli.extract import ImageInput
@@ -65,7 +63,7 @@ class ReportInput:
 
 
 @options.command
-@click.argument("source", metavar="CLUSTERS", type=types.FILE)
+@options.file_argument("source", "CLUSTERS")
 @options.output
 @options.gathered("clusters", ReportInput, arguments=("source", "labels"))
 @options.labels("CLUSTERS", "without labels, the report has no scores")
@@ -78,15 +76,15 @@ def command(clusters: ReportInput, appearance: Appearance, resources: Resources,
     typical first and least certain last, and the features that distinguish it; outliers; the objective in each
     iteration; the weights of the features; the neighbour graph; and every command that led to CLUSTERS. In the report
     you can search, select samples, rename and merge clusters, and download the result as CSV. CLUSTERS is a file from
-    cluster, or - for standard input. The report is one file that loads nothing from elsewhere. The same input gives
-    the same bytes.
+    cluster; without it, standard input is read. The report is one file that loads nothing from elsewhere. The same
+    input gives the same bytes.
 
     \b
     Examples:
       mccgr report X.factors.clusters.h5 --images images/
       mccgr report X.factors.clusters.h5 --images images/ -o report.html --title "Textures"
       mccgr report clusters.h5 --labels classes.txt -o report.html
-      mccgr cluster X.factors.h5 -o - | mccgr report - -o report.html
+      mccgr cluster X.factors.h5 | mccgr report -o report.html
     """
     report(clusters, appearance, resources, output)
 
@@ -95,15 +93,13 @@ def report(
     clusters: ReportInput, appearance: Appearance, resources: Resources, output: Output, caller: Caller | None = None
 ) -> None:
     """Write the HTML report of a clusters file."""
-    from mccgr_cli.cli.job import Job, derived_path
+    from mccgr_cli.cli.job import Job
     from mccgr_cli.images.find import SUFFIXES
     from mccgr_cli.output import report as page
 
     with Job("report", output, options.parameters(clusters, appearance), resources=resources, caller=caller) as job:
         if job.has_default_name:
-            job.write_to(derived_path(clusters.source, "report", ".html"))
-        if clusters.source == clusters.labels == "-":
-            raise ParameterError("--labels", "standard input is the clusters already", "name a file")
+            job.write_beside(clusters.source, "report", ".html")
         loaded = job.load(clusters.source, ("clusters",))
         findings = page.find(loaded, true_classes(loaded, clusters.labels), appearance.show)
         images = duplicates = None

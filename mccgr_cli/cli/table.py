@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 @options.command
-@click.argument("source", metavar="RESULTS", type=types.FILE)
+@options.file_argument("source", "RESULTS")
 @click.option(
     "--score",
     "scores",

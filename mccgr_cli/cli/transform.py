@@ -9,21 +9,22 @@ from mccgr_cli.cli.options import MatrixInput, Output, Resources
 
 
 @options.command
-@click.argument("factors", metavar="FACTORS", type=types.FILE)
+@click.argument("factors", metavar="FACTORS", type=types.INPUT)
 @options.output
 @options.matrix("MATRIX")
 @options.resources("memory")
 def command(factors: str, matrix: MatrixInput, resources: Resources, output: Output) -> None:
     """Compute the coefficients of new samples on a learnt basis.
 
-    FACTORS is a file from factorize (or clusters made from one). MATRIX has new samples with the same features. If
-    both files name their features, features are matched by name. The feature weights and the normalization of FACTORS
-    are used. The neighbour graph is not used.
+    FACTORS is a file from factorize (or clusters made from one). MATRIX has new samples with the same features. If both
+    files name their features, features are matched by name. The feature weights and the normalization of FACTORS are
+    used. The neighbour graph is not used. Without MATRIX, standard input is the matrix; FACTORS may be - for standard
+    input.
 
     \b
     Examples:
       mccgr transform X.factors.h5 new.h5 -o W.h5
-      mccgr transform X.factors.h5 new.h5 -o - | mccgr cluster - --assign max -o new.clusters.h5
+      mccgr transform X.factors.h5 new.h5 -o - | mccgr cluster --assign max -o new.clusters.h5
     """
     from mccgr_cli.cli.job import Job
     from mccgr_cli.workflow import stages

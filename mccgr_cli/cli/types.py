@@ -15,7 +15,13 @@ from mccgr_cli.fields import Bounds, Setting
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
+
+class InputFile(click.Path):
+    """A file that a command reads; - is standard input."""
+
+
 FILE = click.Path(allow_dash=True)  # a file name, or -; shells complete it
+INPUT = InputFile(allow_dash=True)
 MOST_NUMBERS = 100
 LEAST_MEMORY = 1e7
 
@@ -217,7 +223,7 @@ class WordOrFile(click.Path):
 
 def metavar_of(kind: click.ParamType[Any]) -> str | None:
     """The word that stands for a value in help; None if click's own is good."""
-    if kind is FILE:
+    if kind in (FILE, INPUT):
         return "FILE"
     known: dict[type, str] = {Whole: "N", Number: "NUMBER", Numbers: "N,...", Words: "NAME,..."}
     return known.get(type(kind))

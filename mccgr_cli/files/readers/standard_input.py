@@ -1,0 +1,62 @@
+"""Standard input: whether it holds a file or the name of a file."""
+
+from __future__ import annotations
+
+import io
+import os
+import sys
+from typing import Any
+
+from mccgr_cli.errors import DataError
+from mccgr_cli.files.readers import input_errors, split_inner
+from mccgr_cli.files.readers.hdf5 import SIGNATURE
+
+LONGEST_TEXT = 1 << 14  # bytes; a longer text is not the name of a file
+SHOWN = 60  # characters of a line in a message
+WHERE = "standard input"
+
+
+def find_name(text_is_data: bool = False) -> str | None:
+    """The name of a file, if standard input holds one line with it. None: it holds data, which are still to be read.
+
+    ``text_is_data``: several lines of text are data too, not an error.
+    """
+    if sys.stdin is None:
+        return None  # whoever reads the data says so
+    with input_errors(WHERE):
+        head = sys.stdin.buffer.read(LONGEST_TEXT + 1)
+    lines = head.rstrip(b"\r\n").split(b"\n")
+    is_text = len(head.strip()) > 0 and len(head) <= LONGEST_TEXT and b"\0" not in head
+    if not is_text or head.startswith(SIGNATURE) or (text_is_data and len(lines) > 1):
+        put_back(head)
+        return None
+    if len(lines) > 1:
+        what = f"{len(lines)} lines of text, where HDF5 or one file name should be"
+        raise DataError(WHERE, what, "give a file by its name, and several files one by one (xargs -n 1)")
+    name = os.fsdecode(lines[0])
+    if name == "-" or not os.path.exists(split_inner(name)[0]):  # noqa: PTH110 - it takes names that are too long
+        shown = name if len(name) <= SHOWN else f"{name[:SHOWN]}..."
+        what = f"holds neither HDF5 nor the name of a file: there is no file '{shown}'"
+        raise DataError(WHERE, what, "the command before the pipe may have failed")
+    return name
+
+
+def put_back(head: bytes) -> None:
+    """Let standard input begin with these bytes, which were read from it."""
+    sys.stdin = io.TextIOWrapper(io.BufferedReader(Continued(head, sys.stdin)))
+
+
+class Continued(io.RawIOBase):
+    """Some bytes, then what is left of a stream."""
+
+    def __init__(self, head: bytes, stream: Any) -> None:
+        self._head, self._stream = head, stream
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        piece = self._head[: len(buffer)] or self._stream.buffer.read(len(buffer))
+        self._head = self._head[len(piece) :]
+        buffer[: len(piece)] = piece
+        return len(piece)
