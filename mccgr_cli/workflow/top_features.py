@@ -7,13 +7,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from mccgr_cli.blocks.protocol import Array
+from mccgr_cli.catalog import TOP_BY, TOP_OF
 from mccgr_cli.core.profiles import GroupValues, Profiles
 from mccgr_cli.core.typicality import below_one, cluster_means
 from mccgr_cli.errors import DataError
 from mccgr_cli.files.container import Contents
 
-CLUSTERS, COMPONENTS = "clusters", "components"
-DIFFERENCE, WEIGHT = "difference", "weight"  # orders of features
+CLUSTERS, COMPONENTS = TOP_OF
+SCORE, SHARE = TOP_BY
 
 
 @dataclass(frozen=True)
@@ -23,9 +24,9 @@ class TopFeature:
     number: int
     score: float  # p log(p / q): its part of what sets the group apart from the average sample
     times: float  # how much stronger it is than in the average sample: p / q
-    weight: float  # p: its part of the group, where all features together have 1
+    share: float  # p: its part of the group, where all features together have 1
     mean: float | None = None  # of its values in the samples of the group; None if X was not given
-    elsewhere: float | None = None  # in all other samples
+    mean_elsewhere: float | None = None  # in all other samples
     fraction: float | None = None  # of the samples of the group: those with a value above 0
     fraction_elsewhere: float | None = None
 
@@ -40,7 +41,7 @@ class Group:
 
 
 def top_features(
-    contents: Contents, count: int, of: str = CLUSTERS, by: str = DIFFERENCE, values: GroupValues | None = None
+    contents: Contents, count: int, of: str = CLUSTERS, by: str = SCORE, values: GroupValues | None = None
 ) -> list[Group]:
     """The top features of every cluster or component of a file.
 
@@ -56,8 +57,8 @@ def top_features(
     of
         ``clusters``, or ``components`` of H.
     by
-        ``difference``: first the features that set the group apart from the average sample. ``weight``: first the
-        strongest features.
+        ``score``: first the features that set the group apart from the average sample. ``share``: first the strongest
+        features.
     values
         Means of X in the clusters, in the order of their numbers. Needed for clusters that were made without factors.
     """
@@ -65,13 +66,13 @@ def top_features(
     measured = None if values is None or of == COMPONENTS else values.compared()
     found = []
     for place, number in enumerate(numbers):
-        score, times, weight = profiles.compared(mixtures[place])
-        order = score if by == DIFFERENCE else weight
+        score, times, share = profiles.compared(mixtures[place])
+        order = score if by == SCORE else share
         best = np.argsort(-order, kind="stable")[:count]
         features = []
         for j in best[order[best] > 0].tolist():
             of_samples = [] if measured is None else measured[:, place, j].tolist()
-            features.append(TopFeature(j, float(score[j]), float(times[j]), float(weight[j]), *of_samples))
+            features.append(TopFeature(j, float(score[j]), float(times[j]), float(share[j]), *of_samples))
         found.append(Group(number, None if sizes is None else int(sizes[place]), tuple(features)))
     return found
 
