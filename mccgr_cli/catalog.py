@@ -12,6 +12,8 @@ HISTORY = ("objective", "data", "graph", "sigma", "seconds")  # recorded in ever
 SILENCED = 0.01  # a feature with a smaller weight counts as silenced
 OUTLIER = 1.5  # a sample with at least this score is much more isolated than its neighbours
 FIGURE_FORMATS = ("svg", "png", "pdf")
+TOP_OF = ("clusters", "components")  # groups whose top features are listed
+TOP_BY = ("score", "share")  # orders of top features
 EXPORTED = ("W", "H", "assignments", "rho", "X", "A")  # parts of files that can be exported alone
 
 

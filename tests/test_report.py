@@ -24,7 +24,6 @@ from mccgr_cli.images.thumbnails import locate_images, make_thumbnail
 from mccgr_cli.output.curves import Line, over_iterations
 from mccgr_cli.output.report import DuplicateGroup, environment, find, render, sample_map
 from mccgr_cli.output.report.charts import draw
-from mccgr_cli.output.report.cluster_sheets import Profiles
 from mccgr_cli.output.report.clusters import spread
 from mccgr_cli.output.report.sample_map import MOST_FOR_TSNE, lay_out
 
@@ -165,14 +164,6 @@ def test_without_images_names_and_distinctive_features_are_shown(report, content
         part = page.one("section", id=f"cluster-{cluster}")
         assert part.one("table", class_="features").one("tbody").all("th")[0].text == f"feature {feature}"
         assert len(part.all("ul", class_="list")) == 2
-
-
-def test_silenced_features_have_no_say_in_what_is_distinctive():
-    H = np.array([[1.0, 9.0], [1.0, 0.0]])
-    found = Profiles(np.eye(2), H, np.array([1.0, 0.0])).distinctive(np.array([1.0, 0.0]), 5)
-    assert found == []
-    found = Profiles(np.eye(2), H, np.ones(2)).distinctive(np.array([1.0, 0.0]), 5)
-    assert [number for number, _, _ in found] == [1]
 
 
 def test_the_graph_of_a_real_run_is_told(mccgr, X_file, tmp_path, report):

@@ -23,7 +23,7 @@ from mccgr_cli.errors import ExitStatus, MccgrError, one_line
 from mccgr_cli.system.signals import INTERRUPTS, ignore_interrupts
 
 COMMANDS = (
-    *("run", "extract", "graph", "factorize", "cluster", "evaluate", "predict", "transform"),
+    *("run", "extract", "graph", "factorize", "cluster", "evaluate", "top", "predict", "transform"),
     *("rank", "experiment", "table", "plot", "report", "similar", "duplicates", "organize", "export", "info"),
 )
 

@@ -115,6 +115,8 @@ def cluster(
     assignments = assign_clusters(samples, k, assign, restarts, seed)
     kept = {name: contents[name] for name in (*FACTORS, *LANDMARKS, *DENSITY, "outlier") if name in contents}
     chosen = {"cluster_k": k, "cluster_assign": assign, "cluster_restarts": restarts, "cluster_seed": seed}
+    if contents.kind == "matrix":
+        chosen["normalize"] = normalization
     certainty, kind = certainty_of(below_one(samples)[0] if "W" in contents else samples, assignments, assign)
     if certainty is not None:
         kept["certainty"], chosen["certainty_kind"] = certainty, kind

@@ -21,7 +21,7 @@ from mccgr_cli.output.curves import COLOURS, MARKERS
 from mccgr_cli.output.provenance import commands, first_input, pairs
 from mccgr_cli.output.report import sections
 from mccgr_cli.output.report.charts import FRAME
-from mccgr_cli.output.report.cluster_sheets import Images, Profiles, cluster_sheets
+from mccgr_cli.output.report.cluster_sheets import Images, cluster_sheets
 from mccgr_cli.output.report.clusters import Findings, find
 from mccgr_cli.output.report.duplicates import DuplicateGroup, duplicates_section
 from mccgr_cli.output.report.inline import blocks
@@ -29,6 +29,7 @@ from mccgr_cli.output.report.outliers import outliers_section
 from mccgr_cli.output.report.sample_map import map_section
 from mccgr_cli.output.report.script_data import hidden_images, other_samples, sample_data
 from mccgr_cli.output.text import plural, shorten
+from mccgr_cli.workflow.top_features import profiles_of
 
 __all__ = ["DuplicateGroup", "Findings", "find", "render"]
 
@@ -52,7 +53,7 @@ def render(
     duplicates : groups of samples that are alike, or None for a page that does not speak of them
     """
     contents = findings.contents
-    profiles = Profiles(findings.coefficients[0], contents["H"], contents["rho"]) if "H" in contents else None
+    profiles = profiles_of(contents) if "H" in contents else None
     sample_map = map_section(findings)
     shown: dict[str, Any] = {
         "Scores": sections.scores_section(findings.scores) if findings.scores is not None else None,

@@ -10,11 +10,13 @@ import numpy as np
 
 from mccgr_cli.catalog import HISTORY, SILENCED
 from mccgr_cli.core.metrics import Scores
+from mccgr_cli.core.profiles import Profiles
 from mccgr_cli.output.curves import FeatureWeights, convergence
 from mccgr_cli.output.report.charts import draw
-from mccgr_cli.output.report.cluster_sheets import Profiles, largest_shares
+from mccgr_cli.output.report.cluster_sheets import largest_shares
 from mccgr_cli.output.report.clusters import Findings
 from mccgr_cli.output.text import plural
+from mccgr_cli.workflow.top_features import COMPONENTS, top_features
 
 MOST_CELLS = 10_000  # a larger confusion matrix becomes a list
 TOP_CLUSTERS = 3
@@ -79,10 +81,10 @@ def components(findings: Findings, profiles: Profiles) -> Iterator[dict[str, Any
     W, _ = findings.coefficients
     overall = profiles.shares(W.mean(axis=0))
     by_cluster = np.stack([profiles.shares(findings.mean(cluster)) for cluster in findings.clusters])
-    for r, unit in enumerate(np.eye(W.shape[1])):
+    for r, group in enumerate(top_features(findings.contents, COMPONENT_FEATURES, COMPONENTS)):
         largest = largest_shares(by_cluster[:, r], TOP_CLUSTERS)
         clusters = [(findings.clusters[c].number, share) for c, share in largest]
-        features = [number for number, _, _ in profiles.distinctive(unit, COMPONENT_FEATURES)]
+        features = [feature.number for feature in group.features]
         yield {"share": float(overall[r]), "clusters": clusters, "features": features}
 
 
