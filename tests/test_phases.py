@@ -104,7 +104,6 @@ def test_every_phase_of_a_factorization_leaves_a_line_if_it_is_long(mccgr, X_fil
         (("cluster", "F.h5"), "measuring certainty"),
         (("transform", "F.h5", "X.h5"), "computing coefficients"),
         (("predict", "C.h5", "X.h5", "-o", "new.csv"), "finding the nearest samples"),
-        (("rank", "X.h5", "--k", "2-3", "--runs", 2, "--jobs", 0), "comparing runs"),
         (("report", "C.h5"), "drawing the report"),
     ],
 )

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 FRAME_EVERY = 0.1  # seconds between two frames
 SHOWN_AFTER = 0.3  # seconds after which a phase is shown, so that short ones do not flicker
-PHASE_WIDTH = 24
+PHASE_WIDTH = 16
 CURVE_WIDTH = 48
 BARS = "▁▂▃▄▅▆▇█"
 
@@ -74,12 +74,12 @@ class PhaseDisplay(LongPhases):
         if not shown:
             return Group()
         name, done, left = described(shown)
-        cells: list[Any] = [self.spinner, Text(name, style="bold")]
+        cells: list[Any] = [self.spinner, Text(name, style="bold", no_wrap=True, overflow="ellipsis")]
         counting = next((one for one in reversed(shown) if one.total and one.done), None)
         if counting is not None:
             cells.append(ProgressBar(counting.total, counting.done, width=PHASE_WIDTH))
         line = Table.grid(padding=(0, 1))
-        line.add_row(*cells, Text(done), Text(clock(shown[0].age)), Text(left, style="dim"))
+        line.add_row(*cells, *(Text(one, no_wrap=True) for one in (done, clock(shown[0].age), left)))
         return line
 
 
