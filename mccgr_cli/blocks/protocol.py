@@ -11,13 +11,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol, TypeAlias
+from typing import Any, NamedTuple, Protocol, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from mccgr_cli.system.phases import advance
+
 Array: TypeAlias = NDArray[Any]
 Matrix: TypeAlias = Any  # an Array or a scipy.sparse.csr_array, which has no types of its own
+Result = TypeVar("Result")
 
 
 class Partial(NamedTuple):
@@ -66,7 +69,14 @@ def sum_over_blocks(
 
     The other parameters are those of :meth:`BlockSource.map`.
     """
-    return sum_partials(source.map(function, rows, shared), into)
+    return sum_partials(counted(source.map(function, rows, shared)), into)
+
+
+def counted(found: Iterable[tuple[slice, Result]]) -> Iterator[tuple[slice, Result]]:
+    """The same results of blocks; tells the phase under way how many rows are done."""
+    for where, result in found:
+        yield where, result
+        advance(where.stop - where.start, "rows")
 
 
 def sum_partials(found: Iterable[tuple[slice, Partial]], into: Sequence[Array]) -> list[Array]:

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import functools
 import math
-import time
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from mccgr_cli.cli.progress import Columns, Staging, rate
+from mccgr_cli.cli.progress import Columns, LongPhases, Staging, clock, described, rate
+from mccgr_cli.system.phases import Phase
 
 if TYPE_CHECKING:
     from rich.console import Console
+    from rich.live import Live
     from rich.table import Table
     from rich.text import Text
 
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
     from mccgr_cli.workflow.experiment import Plan
 
 FRAME_EVERY = 0.1  # seconds between two frames
+SHOWN_AFTER = 0.3  # seconds after which a phase is shown, so that short ones do not flicker
+PHASE_WIDTH = 16
 CURVE_WIDTH = 48
 BARS = "▁▂▃▄▅▆▇█"
 
@@ -30,6 +33,54 @@ def terminal() -> Console:
     from rich.console import Console
 
     return Console(stderr=True)
+
+
+class PhaseDisplay(LongPhases):
+    """Shows the phase under way in one line, with a bar if it is known how much there is to do.
+
+    The line is drawn by a thread, so the time in it goes on while a library computes.
+    """
+
+    live: Live | None = None
+
+    def begin(self, phase: Phase) -> None:
+        from rich.live import Live
+        from rich.spinner import Spinner
+
+        super().begin(phase)
+        if self.live is None:
+            self.spinner = Spinner("dots")
+            about: dict[str, Any] = {"console": terminal(), "redirect_stdout": False, "transient": True}
+            self.live = Live(get_renderable=self.frame, refresh_per_second=1 / FRAME_EVERY, **about)
+            self.live.start()
+
+    def end(self, phase: Phase) -> None:
+        if len(self.active) == 1:
+            self.hide()
+        super().end(phase)
+
+    def hide(self) -> None:
+        if self.live is not None:
+            self.live.stop()
+            self.live = None
+
+    def frame(self) -> Any:
+        from rich.console import Group
+        from rich.progress_bar import ProgressBar
+        from rich.table import Table
+        from rich.text import Text
+
+        shown = [one for one in tuple(self.active) if one.age > SHOWN_AFTER]
+        if not shown:
+            return Group()
+        name, done, left = described(shown)
+        cells: list[Any] = [self.spinner, Text(name, style="bold", no_wrap=True, overflow="ellipsis")]
+        counting = next((one for one in reversed(shown) if one.total and one.done), None)
+        if counting is not None:
+            cells.append(ProgressBar(counting.total, counting.done, width=PHASE_WIDTH))
+        line = Table.grid(padding=(0, 1))
+        line.add_row(*cells, *(Text(one, no_wrap=True) for one in (done, clock(shown[0].age), left)))
+        return line
 
 
 @contextmanager
@@ -71,6 +122,7 @@ def show_count(unit: str) -> Iterator[Callable[[str, int, int], None]]:
     from rich import progress
 
     columns = (
+        progress.SpinnerColumn(),
         progress.TextColumn("{task.description}"),
         progress.BarColumn(),
         progress.MofNCompleteColumn(),
@@ -101,10 +153,9 @@ def show_comparison(
     from rich.table import Table
 
     columns = (progress.BarColumn(), progress.MofNCompleteColumn(), progress.TimeRemainingColumn())
-    bar = progress.Progress(*columns)
+    bar = progress.Progress(progress.SpinnerColumn(), *columns)
     task = bar.add_task("", total=trials, completed=len(before))
     sums: dict[tuple[int, str], list[float]] = {}
-    due = 0.0
 
     def count(rows: list[dict[str, Any]]) -> None:
         for row in rows:
@@ -121,52 +172,52 @@ def show_comparison(
 
     for rows in before:
         count(rows)
-    with Live(frame(), console=terminal(), auto_refresh=False, transient=True) as live:
+    with Live(get_renderable=frame, console=terminal(), refresh_per_second=1 / FRAME_EVERY, transient=True):
 
         def show(rows: list[dict[str, Any]]) -> None:
-            nonlocal due
             count(rows)
             bar.advance(task)
-            if time.monotonic() >= due:
-                due = time.monotonic() + FRAME_EVERY
-                live.update(frame(), refresh=True)
 
         yield show
 
 
 @contextmanager
 def show_iterations(iterations: int, restarts: int) -> Iterator[Callable[[Step], None]]:
+    from rich.console import Group
     from rich.live import Live
     from rich.progress_bar import ProgressBar
+    from rich.spinner import Spinner
     from rich.table import Table
     from rich.text import Text
 
-    columns = Columns(iterations, restarts)
-    curve: list[float] = []
-    due = 0.0
+    columns, spinner = Columns(iterations, restarts), Spinner("dots")
+    steps: list[Step] = []  # of one start
 
-    def frame(step: Step) -> Any:
+    def frame() -> Any:
+        done = tuple(steps)  # the list changes meanwhile
+        if not done:
+            return Group()
+        step, curve = done[-1], [one.objective for one in done]
         shown = columns.of(step)
         figures = Table.grid(padding=(0, 2))
         figures.add_row(*(Text(name, style="dim") for name in shown))
         figures.add_row(*(Text(value, style="bold") for value in shown.values()))
         whole = Table.grid()
-        whole.add_row(ProgressBar(total=iterations, completed=step.iteration, width=CURVE_WIDTH))
+        bar = Table.grid(padding=(0, 1))
+        bar.add_row(ProgressBar(total=iterations, completed=step.iteration, width=CURVE_WIDTH - 2), spinner)
+        whole.add_row(bar)
         # without the first tenth: its steep fall would flatten the rest
         whole.add_row(Text(sparkline(curve[len(curve) // 10 :], CURVE_WIDTH), style="cyan"))
         whole.add_row(figures)
         return whole
 
-    with Live(console=terminal(), auto_refresh=False, transient=True) as live:
+    about: dict[str, Any] = {"console": terminal(), "redirect_stdout": False, "transient": True}
+    with Live(get_renderable=frame, refresh_per_second=1 / FRAME_EVERY, **about):
 
         def show(step: Step) -> None:
-            nonlocal due
             if step.iteration == 0:
-                curve.clear()
-            curve.append(step.objective)
-            if time.monotonic() >= due:
-                due = time.monotonic() + FRAME_EVERY
-                live.update(frame(step), refresh=True)
+                steps.clear()
+            steps.append(step)
 
         yield show
 

@@ -18,6 +18,7 @@ from mccgr_cli.cli.options import MatrixInput, Output, Resources
 from mccgr_cli.errors import MccgrError, ParameterError
 from mccgr_cli.fields import GRAPH, settings_of
 from mccgr_cli.settings import AUTO, INITS, NORMALIZATIONS, GraphSettings, RowSettings, Settings
+from mccgr_cli.system.phases import phase
 
 if TYPE_CHECKING:
     from mccgr_cli.blocks.protocol import BlockSource
@@ -153,7 +154,8 @@ def factorize(
                 choice = note_choice(job, settled.choice)
             else:
                 A, choice = kept.A, kept.choice
-            health = None if A is None else graph_health(A)
+            with phase("checking the graph"):
+                health = None if A is None else graph_health(A)
             if health is not None:
                 job.reporter.note(f"graph: {health}")
                 if health.components > max(2 * settings.k, health.samples // 10):
@@ -238,7 +240,8 @@ def note_estimate(job: Job, X: BlockSource, settings: Settings, graph: GraphSett
     if job.output.quiet or job.resources.scheduler is not None or not is_worthwhile(X, settings):
         return
     try:
-        found = estimate(X, settings, graph)
+        with phase("estimating the time"):
+            found = estimate(X, settings, graph)
     except MccgrError:  # a fault in a sample of the rows may not be one in all of them
         return
     job.reporter.note(f"estimate: {found}, {format_bytes(memory + OWN)} of memory")

@@ -6,7 +6,7 @@ import itertools
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
@@ -20,7 +20,7 @@ from mccgr_cli.cli.options import MatrixInput, Output, Resources
 from mccgr_cli.cli.piping import STREAM, continues_pipe
 from mccgr_cli.cli.progress import Reporter
 from mccgr_cli.cli.tables import shape_of
-from mccgr_cli.errors import OutputError, ParameterError
+from mccgr_cli.errors import MccgrError, OutputError, ParameterError
 from mccgr_cli.files.atomic_write import (
     OutputLock,
     check_destination,
@@ -35,6 +35,7 @@ from mccgr_cli.files.provenance import Input, record
 from mccgr_cli.files.readers import FORMATS, HDF5_SUFFIXES, Loaded, input_errors, load, split_inner
 from mccgr_cli.settings import GraphSettings, Settings
 from mccgr_cli.system.memory import available_memory, format_bytes, require_minimum
+from mccgr_cli.system.phases import listening, phase
 from mccgr_cli.system.processes import LocalPool, WorkerPool, usable_cores
 from mccgr_cli.system.signals import postponed_interrupts
 from mccgr_cli.workflow.placement import USABLE, Room
@@ -90,6 +91,7 @@ class Job:
         self.command, self.output, self.parameters, self.caller = command, output, dict(parameters), caller
         self.resources = resources or Resources()
         self.reporter = Reporter(output.quiet, output.verbose)
+        self.phases = self.reporter.phases()
         self.inputs: list[Input] = []
         self.paths: list[Path] = []
         self.when_written: list[Callable[[], None]] = []
@@ -107,6 +109,7 @@ class Job:
             raise
 
     def __enter__(self) -> Job:
+        self._locks.enter_context(listening(self.phases))
         return self
 
     def __exit__(
@@ -156,7 +159,8 @@ class Job:
     def load(self, source: str, kinds: Sequence[str], matrix: MatrixInput | None = None) -> Loaded:
         """An input, remembered for provenance; ``matrix`` says how to read a matrix."""
         how = matrix or MatrixInput(source)
-        loaded = load(source, kinds=kinds, transpose=how.transpose, label_key=how.label_key)
+        with phase(f"reading {'standard input' if source == '-' else source}", "bytes", size_of_file(source)):
+            loaded = load(source, kinds=kinds, transpose=how.transpose, label_key=how.label_key)
         main = next((name for name in ("X", "W", "A", "assignments") if name in loaded.contents), None)
         self.reporter.detail(f"read {loaded.name}: {main} {shape_of(loaded.contents[main])}" if main else loaded.name)
         if source != "-":
@@ -216,7 +220,8 @@ class Job:
 
     def write(self, *results: Contents) -> None:
         provenance = self.provenance()
-        self.write_bytes(*(encode(replace(contents, provenance=provenance)) for contents in results))
+        with phase("writing the result"):
+            self.write_bytes(*(encode(replace(contents, provenance=provenance)) for contents in results))
 
     def provenance(self) -> dict[str, Any]:
         words = self.caller.command_line if self.caller is not None else invocation().command_line
@@ -234,6 +239,7 @@ class Job:
     def _complete(self) -> None:
         """The result is complete: from now on an interrupt comes too late."""
         invocation().written = self.caller is None or self.caller.last
+        self.phases.hide()
         for action in self.when_written:
             action()
 
@@ -245,6 +251,14 @@ class Job:
                 show_name(path)
             else:
                 self.reporter.note(f"wrote {path}")
+
+
+def size_of_file(source: str) -> int:
+    """The bytes of an input; 0 if that cannot be known before it is read."""
+    with suppress(MccgrError, OSError, ValueError):
+        path = Path(split_inner(source)[0])
+        return path.stat().st_size if path.is_file() else 0
+    return 0
 
 
 def show(text: str) -> None:

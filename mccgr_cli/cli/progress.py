@@ -17,6 +17,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from mccgr_cli.errors import one_line
+from mccgr_cli.system.memory import format_bytes
+from mccgr_cli.system.phases import Phase, Phases
 
 if TYPE_CHECKING:
     from mccgr_cli.core.neighbours import Search
@@ -24,6 +26,8 @@ if TYPE_CHECKING:
     from mccgr_cli.workflow.experiment import Plan
 
 LINE_EVERY = 5.0  # seconds between two plain lines
+LONG = 5.0  # seconds from which on a phase leaves a line
+PHASE_LINE_EVERY = 20.0  # seconds between two plain lines about the same phase
 
 
 class Reporter:
@@ -45,6 +49,16 @@ class Reporter:
         """Say how neighbours were found; without --verbose only if the search was not the usual exact one."""
         report = self.note if search.why or not search.exact else self.detail
         report(f"neighbours: {search}")
+
+    def phases(self) -> Phases:
+        """What follows the phases of the work, and shows those that take long."""
+        if self.quiet:
+            return Phases()
+        if sys.stderr.isatty():
+            from mccgr_cli.cli import displays
+
+            return displays.PhaseDisplay()
+        return PhaseLines()
 
     @contextmanager
     def watching(self, iterations: int, restarts: int) -> Iterator[Callable[[Step], None] | None]:
@@ -165,6 +179,53 @@ def rate(speed: float) -> str:
     ('388', '0.3')
     """
     return f"{speed:.0f}" if speed >= 10 else f"{speed:.1f}"
+
+
+class LongPhases(Phases):
+    """Leaves a line when a phase ends that took long. A phase within another one is part of it."""
+
+    def end(self, phase: Phase) -> None:
+        super().end(phase)
+        if not self.active and phase.age >= LONG:
+            say("  ".join(one for one in (phase.name, amount(phase), f"{phase.age:.1f} s") if one))
+
+
+class PhaseLines(LongPhases):
+    """Also prints a line now and then while a phase lasts, for logs."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.due = 0.0
+
+    def begin(self, phase: Phase) -> None:
+        if not self.active:
+            self.due = time.monotonic() + PHASE_LINE_EVERY
+        super().begin(phase)
+
+    def advanced(self) -> None:
+        if time.monotonic() >= self.due:
+            self.due = time.monotonic() + PHASE_LINE_EVERY
+            say("  ".join(one for one in described(self.active) if one))
+
+
+def described(active: Sequence[Phase]) -> tuple[str, str, str]:
+    """What is being done, how much of it, and the time left; ``active`` are phases within each other."""
+    counting = next((one for one in reversed(active) if one.done), active[-1])
+    names = dict.fromkeys((active[0].name, counting.name))
+    left = counting.age / counting.done * (counting.total - counting.done) if counting.total and counting.done else 0
+    return ": ".join(names), amount(counting), f"left {clock(left)}" if left > 0 else ""
+
+
+def amount(phase: Phase) -> str:
+    """
+    >>> amount(Phase("", "rows", 200, 100)), amount(Phase("", "graphs", done=3)), amount(Phase(""))
+    ('100/200 rows', '3 graphs', '')
+    """
+    if not phase.done:
+        return ""
+    shown = format_bytes if phase.unit == "bytes" else str
+    whole = f"/{shown(phase.total)}" if phase.total and phase.done < phase.total else ""
+    return f"{shown(phase.done)}{whole}" + ("" if phase.unit == "bytes" else f" {phase.unit}")
 
 
 class Columns:

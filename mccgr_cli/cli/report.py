@@ -12,6 +12,7 @@ from mccgr_cli.cli.extract import ImageInput
 from mccgr_cli.cli.options import Output, Resources
 from mccgr_cli.errors import DataError, MccgrError, ParameterError
 from mccgr_cli.fields import OUTPUT, basic_option, option, output_option, whole
+from mccgr_cli.system.phases import phase
 
 if TYPE_CHECKING:
     from mccgr_cli.cli.job import Caller, Job
@@ -101,7 +102,8 @@ def report(
         if job.has_default_name:
             job.write_beside(clusters.source, "report", ".html")
         loaded = job.load(clusters.source, ("clusters",))
-        findings = page.find(loaded, true_classes(loaded, clusters.labels), appearance.show)
+        with phase("choosing samples to show"):
+            findings = page.find(loaded, true_classes(loaded, clusters.labels), appearance.show)
         images = duplicates = None
         if clusters.images is not None:
             shared = (appearance.thumbnail, clusters.max_pixels)
@@ -112,7 +114,9 @@ def report(
         shown = len(findings.order)
         if shown < findings.samples:
             job.reporter.note(f"{shown} of {findings.samples} samples are shown; --show N shows more")
-        job.write_bytes(page.render(findings, images, appearance.title, duplicates))
+        with phase("drawing the report"):
+            html = page.render(findings, images, appearance.title, duplicates)
+        job.write_bytes(html)
 
 
 def find_duplicates(job: Job, loaded: Loaded, clusters: ReportInput) -> list[DuplicateGroup] | None:

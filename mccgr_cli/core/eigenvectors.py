@@ -14,6 +14,7 @@ from scipy.sparse.linalg import LinearOperator, eigsh
 
 from mccgr_cli.blocks.protocol import Array
 from mccgr_cli.blocks.threads import threads_for_blocks
+from mccgr_cli.system.phases import advance, phase
 
 FEW = 2000  # rows up to which a sparse matrix is made dense
 MANY = 200_000  # rows from which on less memory is used, and more steps
@@ -41,6 +42,13 @@ def leading_eigenvectors(K: Any, count: int, known: Any = None) -> tuple[Array, 
     else:
         start = np.random.default_rng(0).random(n)
         basis = (2 if n > MANY else 4) * count  # number of Lanczos vectors, each of length n
-        values, vectors = eigsh(K, k=count, which="LA", v0=start, ncv=min(n, max(basis + 1, 20)))
+
+        def product(x: Array) -> Any:
+            advance(1, "products")
+            return K @ x
+
+        with phase("eigenvectors", "products"):
+            counted = LinearOperator(K.shape, product, dtype=K.dtype)
+            values, vectors = eigsh(counted, k=count, which="LA", v0=start, ncv=min(n, max(basis + 1, 20)))
     order = np.argsort(-values, kind="stable")
     return values[order], vectors[:, order]

@@ -16,8 +16,9 @@ from mccgr_cli.blocks.rows import take_rows, transformed, unit_rows, weigh_featu
 from mccgr_cli.blocks.threads import threads_for_blocks
 from mccgr_cli.core.kmeans import distances_to, squared_lengths
 from mccgr_cli.core.neighbours import LARGEST_EXACT, ROOM, NeighbourPairs, Search, nearest, row_groups
-from mccgr_cli.core.principal_axes import coordinates
+from mccgr_cli.core.principal_axes import PASSES, coordinates
 from mccgr_cli.settings import NEIGHBORS, GraphSettings
+from mccgr_cli.system.phases import advance, expect, phase
 
 WIDTH_SAMPLE = 2000  # samples whose mean distance is the width of the heat kernel
 EDGE_BLOCK = 1 << 14  # edges that are weighted together
@@ -63,13 +64,14 @@ def build_graph(
     if on_search is not None:
         on_search(found.search)
     # Both directions of an edge have the same weight, so the maximum is the union and the minimum is mutual.
-    weights = edge_weights(X if settings.weight == "histogram" else points, found, settings, groups)
-    weights = np.maximum(weights, 0)  # a cosine may be negative
-    directed = sparse.csr_array((weights, (found.rows, found.columns)), shape=(n, n))
-    join = directed.maximum if settings.symmetry == "union" else directed.minimum
-    A = sparse.csr_array(join(directed.T.tocsr()))
-    A.eliminate_zeros()
-    A.sort_indices()
+    with phase("weighing edges", "edges"):
+        weights = edge_weights(X if settings.weight == "histogram" else points, found, settings, groups)
+        weights = np.maximum(weights, 0)  # a cosine may be negative
+        directed = sparse.csr_array((weights, (found.rows, found.columns)), shape=(n, n))
+        join = directed.maximum if settings.symmetry == "union" else directed.minimum
+        A = sparse.csr_array(join(directed.T.tocsr()))
+        A.eliminate_zeros()
+        A.sort_indices()
     return A
 
 
@@ -90,7 +92,8 @@ def principal_coordinates(
     source = as_source(X)
     scale = None if counts is None else np.sqrt(counts)
     dtype = "float32" if source.shape[0] > LARGEST_EXACT else "float64"
-    return coordinates(source, moments(source).means, axes, evenness, scale, dtype)
+    with phase("finding principal axes", "rows", (PASSES + 2) * source.shape[0]):
+        return coordinates(source, moments(source).means, axes, evenness, scale, dtype)
 
 
 def edge_weights(
@@ -126,8 +129,10 @@ def overlap(rows: Array, columns: Array, n: int) -> Array:
 def compare_pairs(X: Matrix, rows: Array, others: Matrix, columns: Array, measure: str) -> Array:
     """Compare rows of X with the same number of rows of another matrix, as :func:`compare` does."""
     compared = np.empty(len(rows))
+    expect(len(rows), "edges")
     for some in chunks(len(rows), EDGE_BLOCK):
         compared[some] = compare(X[rows[some]], others[columns[some]], measure)
+        advance(some.stop - some.start, "edges")
     return compared
 
 

@@ -8,6 +8,7 @@ from scipy import sparse
 from mccgr_cli.blocks.in_memory import MemoryBlocks
 from mccgr_cli.blocks.protocol import Array, Matrix, Partial, sum_over_blocks
 from mccgr_cli.blocks.threads import threads_for_blocks
+from mccgr_cli.system.phases import advance, phase
 
 MOST_STEPS = 300
 BLOCK_ROWS = 4096  # samples that are assigned together, in one thread
@@ -23,8 +24,14 @@ def kmeans(samples: Matrix, k: int, restarts: int, seed: int) -> Array:
     rng = np.random.default_rng(seed)
     points = centred(samples)
     source, squares = MemoryBlocks(points, BLOCK_ROWS), squared_lengths(points)
-    runs = (one_run(source, squares, k, rng) for _ in range(restarts))
-    return min(runs, key=lambda found: found[1])[0]
+    best, least = np.empty(0, np.int64), np.inf
+    with phase("k-means", "runs", restarts):
+        for _ in range(restarts):
+            part, gap = one_run(source, squares, k, rng)
+            if gap < least or not len(best):
+                best, least = part, gap
+            advance(1, "runs")
+    return best
 
 
 def one_run(source: MemoryBlocks, squares: Array, k: int, rng: np.random.Generator) -> tuple[Array, float]:

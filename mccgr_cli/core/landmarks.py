@@ -15,8 +15,9 @@ from mccgr_cli.blocks.protocol import Array, BlockSource
 from mccgr_cli.blocks.threads import threads_for_blocks
 from mccgr_cli.core.graph import EVENNESS
 from mccgr_cli.core.neighbours.exact import neighbours_among
-from mccgr_cli.core.principal_axes import Projection, learn_projection
+from mccgr_cli.core.principal_axes import PASSES, Projection, learn_projection
 from mccgr_cli.settings import axes_for
+from mccgr_cli.system.phases import phase
 
 MOST_LANDMARKS = 100_000  # of more samples, evenly spaced ones are landmarks
 VOTERS = 5  # nearest landmarks that decide
@@ -44,7 +45,8 @@ class Landmarks:
         the weight 1 / squared distance. So a landmark at the same place decides alone, and old samples keep their
         clusters. The certainty is the share of the votes for the winner.
         """
-        columns, squares = neighbours_among(self.points, points, min(VOTERS, len(self.points)))
+        with phase("finding the nearest samples", "samples"):
+            columns, squares = neighbours_among(self.points, points, min(VOTERS, len(self.points)))
         votes = assignments[self.samples][columns]
         weights = 1 / np.maximum(squares, SAME**2)
         totals = ((votes[:, :, None] == votes[:, None, :]) * weights[:, None, :]).sum(axis=2)
@@ -61,14 +63,15 @@ def learn_landmarks(source: BlockSource, rho: Array, k: int, evenness: float | N
     """
     largest = rho.max()
     scale = np.sqrt(rho / largest) if largest > 0 else np.ones(len(rho))
-    projection = learn_projection(
-        source, moments(source).means, axes_for(k), EVENNESS if evenness is None else evenness, scale
-    )
     n = source.shape[0]
-    if n <= MOST_LANDMARKS:
-        return Landmarks(projection, projection.points(source), np.arange(n))
-    samples = np.linspace(0, n - 1, MOST_LANDMARKS).astype(np.int64)
-    return Landmarks(projection, projection.chosen_points(source, samples), samples)
+    with phase("learning landmarks", "rows", (PASSES + 2) * n):
+        projection = learn_projection(
+            source, moments(source).means, axes_for(k), EVENNESS if evenness is None else evenness, scale
+        )
+        if n <= MOST_LANDMARKS:
+            return Landmarks(projection, projection.points(source), np.arange(n))
+        samples = np.linspace(0, n - 1, MOST_LANDMARKS).astype(np.int64)
+        return Landmarks(projection, projection.chosen_points(source, samples), samples)
 
 
 def size_of_landmarks(samples: int, features: int, k: int) -> float:

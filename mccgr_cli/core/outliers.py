@@ -22,6 +22,7 @@ from mccgr_cli.core.neighbours import nearest
 from mccgr_cli.core.neighbours.distances import half_squares
 from mccgr_cli.core.neighbours.exact import neighbours_among
 from mccgr_cli.core.principal_axes import block_points
+from mccgr_cli.system.phases import phase
 
 MOST_COMPARED = 10_000  # landmarks that samples are compared with; of more, evenly spaced ones
 FEWEST_NEIGHBOURS, MOST_NEIGHBOURS = 10, 20  # m; between them, half the mean number of samples of a cluster
@@ -75,14 +76,15 @@ def learn_density(source: BlockSource, landmarks: Landmarks, k: int) -> tuple[De
     if p < 2:
         return None, np.ones(n)
     chosen = np.linspace(0, p - 1, min(p, MOST_COMPARED)).astype(np.int64)
-    density, own = density_of(chosen, landmarks.points[chosen], neighbours_for(len(chosen), k))
     scores = np.empty(n)
-    if p < n:
-        for where, points in batches(source, landmarks):
-            scores[where] = density.score(points)
-    elif len(chosen) < n:
-        others = np.setdiff1d(np.arange(n), chosen)
-        scores[others] = density.score(landmarks.points[others])
+    with phase("scoring outliers", "samples", n if p < n else n - len(chosen)):
+        density, own = density_of(chosen, landmarks.points[chosen], neighbours_for(len(chosen), k))
+        if p < n:
+            for where, points in batches(source, landmarks):
+                scores[where] = density.score(points)
+        elif len(chosen) < n:
+            others = np.setdiff1d(np.arange(n), chosen)
+            scores[others] = density.score(landmarks.points[others])
     scores[landmarks.samples[chosen]] = own
     return density, scores
 

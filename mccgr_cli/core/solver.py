@@ -24,6 +24,7 @@ from mccgr_cli.core.methods.losses import Correntropy, Loss, SquaredError
 from mccgr_cli.core.starts import graph_start, nndsvd_start, random_start
 from mccgr_cli.errors import DataError, ParameterError
 from mccgr_cli.settings import Settings
+from mccgr_cli.system.phases import advance, phase
 
 Start = tuple[Array, Array]  # W and H
 
@@ -122,7 +123,8 @@ def solve(
     resumed
         The progress of an earlier run, to continue it.
     """
-    X_moments = checked_moments(source)
+    with phase("measuring features", "rows", source.shape[0]):
+        X_moments = checked_moments(source)
     rng = np.random.default_rng(settings.seed)
     best: Best | None = None
     alpha: float | None = None
@@ -252,6 +254,7 @@ class SolverRun:
         if not np.isfinite(step.objective):
             raise DataError("X", f"the objective is {step.objective}: numbers overflow", "rescale X to a mean of 1")
         self.steps.append(step)
+        advance(1, "iterations")
         if self.on_step is not None:
             self.on_step(step)
         return step
@@ -297,7 +300,8 @@ def has_settled(step: Step, previous: Step, tolerance: float) -> bool:
 @threads_for_blocks()
 def transform(source: BlockSource, H: Array, rho: Array, method: str) -> Array:
     """W of new samples for the loss of the method, given H and rho; without a graph."""
-    return METHODS[method].coefficients(source, H, rho)
+    with phase("computing coefficients", "rows"):
+        return METHODS[method].coefficients(source, H, rho)
 
 
 @threads_for_blocks()

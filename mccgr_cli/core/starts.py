@@ -15,7 +15,8 @@ from scipy import sparse
 from mccgr_cli.blocks.products import transposed_times
 from mccgr_cli.blocks.protocol import Array, BlockSource
 from mccgr_cli.core.parts import parts_of
-from mccgr_cli.core.principal_axes import leading_axes, nonzero
+from mccgr_cli.core.principal_axes import PASSES, leading_axes, nonzero
+from mccgr_cli.system.phases import phase
 
 SHARE = 0.05  # membership of a sample in the parts of the graph that it does not belong to
 
@@ -36,9 +37,10 @@ def nndsvd_start(source: BlockSource, k: int, mean: float, rng: np.random.Genera
     small random values (variant "ar").
     """
     n, d = source.shape
-    axes = leading_axes(source, min(k, n, d), rng)
-    S, V = axes.sizes, axes.directions
-    U = axes.project(source, nonzero(S))
+    with phase("finding a start", "rows", (PASSES + 1) * n):
+        axes = leading_axes(source, min(k, n, d), rng)
+        S, V = axes.sizes, axes.directions
+        U = axes.project(source, nonzero(S))
     W, H = np.zeros((n, k)), np.zeros((k, d))
     for r in range(len(S)):
         left, right = U[:, r], V[r]
@@ -59,7 +61,8 @@ def graph_start(
     source: BlockSource, k: int, A: sparse.csr_array[Any], rng: np.random.Generator, merged: bool = False
 ) -> tuple[Array, Array]:
     """The parts of the graph: W has the memberships, H the means."""
-    part = parts_of(A, k, int(rng.integers(2**31)), merged=merged)
+    with phase("dividing the graph"):
+        part = parts_of(A, k, int(rng.integers(2**31)), merged=merged)
     member = np.eye(k)[part]
     H = transposed_times(source, member).T / np.maximum(member.sum(axis=0), 1)[:, None]
     H += H.mean() / 1000  # a 0 could not change

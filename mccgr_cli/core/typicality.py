@@ -6,6 +6,7 @@ import numpy as np
 from scipy import sparse
 
 from mccgr_cli.blocks.protocol import Array, Matrix, chunks
+from mccgr_cli.system.phases import advance, phase
 
 ROWS = 4096  # samples that are compared with all cluster means at a time, at most
 ROW_VALUES = 1 << 22  # of these samples, if they are dense
@@ -35,12 +36,14 @@ def typicality(samples: Matrix, assignments: Array, assign: object = None) -> tu
     means = cluster_means(samples, place)
     n, d = samples.shape
     own, other = np.empty(n), np.full(n, np.inf)
-    for rows in chunks(n, ROWS if sparse.issparse(samples) else max(1, min(ROWS, ROW_VALUES // d))):
-        far = distances(samples[rows], means)
-        index = np.arange(len(far)), place[rows]
-        own[rows] = far[index]
-        far[index] = np.inf
-        other[rows] = far.min(axis=1)
+    with phase("measuring certainty", "samples", n):
+        for rows in chunks(n, ROWS if sparse.issparse(samples) else max(1, min(ROWS, ROW_VALUES // d))):
+            far = distances(samples[rows], means)
+            index = np.arange(len(far)), place[rows]
+            own[rows] = far[index]
+            far[index] = np.inf
+            other[rows] = far.min(axis=1)
+            advance(len(far), "samples")
     if is_lead(samples, assignments, assign):
         next_largest, largest = np.partition(samples, -2, axis=1)[:, -2:].T
         return ratio(largest - next_largest, largest), own

@@ -32,8 +32,10 @@ from mccgr_cli.errors import DataError
 from mccgr_cli.files import hdf5
 from mccgr_cli.files.values import SAFE, as_float, check_scale, check_values, extremes, float_type
 from mccgr_cli.system.memory import format_bytes, require_memory
+from mccgr_cli.system.phases import advance, phase
 
 LOAD_BYTES = 64 << 20  # read at a time
+READING = "reading the matrix"
 MOST_PACKED = 256 << 20  # bytes that are unpacked together; beyond that a few rows take as much memory as all
 MOST_UNPACKED, FREE_BYTES = 1_000_000, 1000  # a matrix is at most this many times what its file holds and this
 CHUNK_SLOTS = 10_007  # where HDF5 looks up unpacked chunks: many more than chunks, so that few share one
@@ -120,7 +122,8 @@ class StoredMatrix:
         """Itself, after one pass over the file that checks the values."""
         if self.checked:
             return self
-        largest = check_values(FileBlocks(self.prepared_as("none", float_type(self.stored).name)), self.where)
+        with phase(READING, "rows", self.size.samples):
+            largest = check_values(FileBlocks(self.prepared_as("none", float_type(self.stored).name)), self.where)
         check_scale(largest, self.dtype, self.where)
         return replace(self, checked=True)
 
@@ -138,9 +141,10 @@ class StoredMatrix:
                 if not (least >= 0 and most <= min(highs)):  # also true of NaN
                     self.stream()  # names the fault and where it is
                 largest.append(most)
+            advance(raw.shape[0], "rows")
             return self.prepared(raw)
 
-        with self.reading() as read:
+        with self.reading() as read, phase(READING, "rows", self.size.samples):
             if self.size.values is not None:
                 pieces = (prepared(read(rows, None)) for rows in some)
                 X = joined_rows(pieces, self.shape, self._values(), self.dtype)

@@ -10,7 +10,7 @@ from scipy import sparse
 
 from mccgr_cli.blocks.from_file import FileBlocks
 from mccgr_cli.blocks.in_memory import MemoryBlocks
-from mccgr_cli.blocks.protocol import Array, Matrix
+from mccgr_cli.blocks.protocol import Array, Matrix, counted
 from mccgr_cli.errors import DataError
 
 # By bytes of a number: the range in which the largest value can be squared and summed safely.
@@ -35,7 +35,7 @@ def check_values(source: MemoryBlocks | FileBlocks, where: str, some: bool = Tru
     n, d = source.shape
     if n == 0 or d == 0:
         raise DataError(where, f"empty matrix ({n} x {d})", "NMF needs samples and features")
-    least, largest = np.transpose([found for _, found in source.map(extremes)])
+    least, largest = np.transpose([found for _, found in counted(source.map(extremes))])
     if not (least.min() >= 0 and largest.max() < np.inf):  # also true of NaN
         raise value_fault(source, where)
     if largest.max() > 0:

@@ -20,6 +20,7 @@ from mccgr_cli.core.metrics import agreement
 from mccgr_cli.core.parts import modularity
 from mccgr_cli.core.principal_axes import coordinates_of_few
 from mccgr_cli.settings import AUTO, GraphSettings, Settings
+from mccgr_cli.system.phases import phase
 from mccgr_cli.workflow import division
 from mccgr_cli.workflow.division import Division
 from mccgr_cli.workflow.trials import DRAWS, Trial, draw_subsets
@@ -81,14 +82,15 @@ class Settled:
 def settle(source: BlockSource, settings: Settings, normalization: str, graph: GraphSettings) -> Settled:
     """Choose what is left open, for rows that are not yet normalized."""
     choice: Choice | None = None
-    if rows_are_open(normalization, graph):
-        choice, best = choose(source, settings.k, settings.seed, normalization, graph)
-        normalization, graph = best.normalize, replace(graph, evenness=best.evenness)
-    if division.is_open(settings, graph):
-        rng = np.random.default_rng([settings.seed, 1])
-        chosen = division.choose_division(source, settings, normalization, graph, rng)
-        choice = replace(choice or Choice(), division=chosen)
-        settings, graph = replace(settings, init=chosen.init), replace(graph, neighbors=chosen.neighbors)
+    with phase("choosing options", "graphs"):
+        if rows_are_open(normalization, graph):
+            choice, best = choose(source, settings.k, settings.seed, normalization, graph)
+            normalization, graph = best.normalize, replace(graph, evenness=best.evenness)
+        if division.is_open(settings, graph):
+            rng = np.random.default_rng([settings.seed, 1])
+            chosen = division.choose_division(source, settings, normalization, graph, rng)
+            choice = replace(choice or Choice(), division=chosen)
+            settings, graph = replace(settings, init=chosen.init), replace(graph, neighbors=chosen.neighbors)
     return Settled(normalization, settings, graph, choice)
 
 

@@ -20,6 +20,7 @@ from mccgr_cli.core.parts import explained_variance, parts_of
 from mccgr_cli.core.solver import Factors, OnPause, Progress, Start, Step, solve, uses_graph
 from mccgr_cli.errors import DataError, ParameterError
 from mccgr_cli.settings import GraphSettings, Settings
+from mccgr_cli.system.phases import phase
 
 Graph: TypeAlias = "sparse.csr_array[Any]"  # an adjacency (n, n)
 
@@ -51,12 +52,13 @@ def choose_graph(
     graph_settings = replace(graph_settings, axes=graph_settings.axes_for(settings.k))
     features = graph_settings.graph_features if METHODS[settings.method].weighted else "plain"
     weights: Array | None = None
-    if features == "weighted":
-        weights = learn_weights(X, settings)
-    elif features == "explained":
-        some = some_samples(X, settings.k)
-        part = parts_of(build_graph(some, graph_settings), settings.k, settings.seed, merged=settings.init == "merged")
-        weights = weights_by_parts(some, part)
+    with phase("weighing features", "iterations", WEIGHING_STEPS if features == "weighted" else 0):
+        if features == "weighted":
+            weights = learn_weights(X, settings)
+        elif features == "explained":
+            some, merged = some_samples(X, settings.k), settings.init == "merged"
+            part = parts_of(build_graph(some, graph_settings), settings.k, settings.seed, merged=merged)
+            weights = weights_by_parts(some, part)
     return build_graph(X, graph_settings, weights, on_search)
 
 

@@ -11,6 +11,7 @@ from mccgr_cli.core.graph import build_graph
 from mccgr_cli.core.metrics import agreement
 from mccgr_cli.core.parts import modularity, parts_of
 from mccgr_cli.settings import GraphSettings
+from mccgr_cli.system.phases import advance
 
 LEFT_OUT, DRAWS = 0.2, 3  # stability: fraction of the samples that is left out, and how often
 STABILITY_RESTARTS = 3  # of k-means; few, because parts that depend on them are not stable
@@ -28,6 +29,7 @@ class Trial:
         self.points, self.graph, self.k, self.seed, self.merged = points, graph, k, seed, merged
         self.A = build_graph(points, graph)
         self.part = parts_of(self.A, k, seed, merged=merged)
+        advance(1, "graphs")
 
     def mean_modularity(self, trials: Iterable[Trial]) -> float:
         """The mean modularity of the parts in the graphs of several trials; in its own, every partition looks good."""

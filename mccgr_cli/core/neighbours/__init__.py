@@ -17,10 +17,12 @@ from mccgr_cli.blocks.rows import normalize, row_sizes
 from mccgr_cli.core.neighbours.approximate import approximate_neighbours, check_search, has_faiss
 from mccgr_cli.core.neighbours.exact import by_intersection, exact_neighbours
 from mccgr_cli.core.neighbours.streamed import ROOM, row_groups, streamed_neighbours
+from mccgr_cli.system.phases import phase
 
 __all__ = ["LARGEST_EXACT", "ROOM", "NeighbourPairs", "Search", "check_search", "nearest", "row_groups"]
 
 LARGEST_EXACT = 50_000  # samples up to which the search is exact by default
+FINDING = "finding neighbours"
 
 
 @dataclass(frozen=True)
@@ -64,7 +66,9 @@ def nearest(
     check_search(search)
     fast = search == "approximate" or (search == "auto" and X.shape[0] > LARGEST_EXACT and has_faiss())
     if not is_matrix(X):
-        table = streamed_neighbours(X, neighbors, metric, groups or row_groups(X, ROOM))
+        groups = groups or row_groups(X, ROOM)
+        with phase(FINDING, "rows", len(groups) * X.shape[0]):
+            table = streamed_neighbours(X, neighbors, metric, groups)
         rows, which = np.nonzero(table >= 0)
         return NeighbourPairs(rows, table[rows, which], Search(why=why_not_faiss(X, metric) if fast else ""))
     searched = np.arange(X.shape[0])
@@ -78,13 +82,14 @@ def nearest(
         X = normalize(X, "l2")
     how = Search(why=why_not_faiss(X, metric) if fast else "")
     columns: Array | None = None
-    if fast and not how.why:
-        columns, recall = approximate_neighbours(X, neighbors)
-        how = Search(False, recall)
+    with phase(FINDING, "samples"):
+        if fast and not how.why:
+            columns, recall = approximate_neighbours(X, neighbors)
+            how = Search(False, recall)
+            if columns is None:
+                how = Search(True, recall, f"an approximate search had a recall of only {recall:.3f}")
         if columns is None:
-            how = Search(True, recall, f"an approximate search had a recall of only {recall:.3f}")
-    if columns is None:
-        columns = by_intersection(X, neighbors) if metric == "histogram" else exact_neighbours(X, neighbors)
+            columns = by_intersection(X, neighbors) if metric == "histogram" else exact_neighbours(X, neighbors)
     return NeighbourPairs(np.repeat(searched, neighbors), searched[columns.ravel()], how)
 
 

@@ -14,6 +14,7 @@ from mccgr_cli.blocks.threads import blas_threads, threads_for_blocks
 from mccgr_cli.core.neighbours.distances import TIE, centre, half_squares
 from mccgr_cli.core.neighbours.exact import neighbours_of
 from mccgr_cli.errors import ParameterError
+from mccgr_cli.system.phases import advance, expect, phase
 
 RECALL = 0.96  # must be reached on a random sample, so that all samples have 0.95
 SAMPLE = 1000
@@ -53,8 +54,9 @@ def approximate_neighbours(X: Array, neighbors: int) -> tuple[Array | None, floa
         index = faiss.index_factory(points.shape[1], f"IVF{cells},Flat")
         index.cp.seed, index.cp.niter = 1, TRAINING_STEPS
         index.cp.min_points_per_centroid, index.cp.max_points_per_centroid = 1, PER_CELL
-        index.train(points)
-        index.add(points)
+        with phase("building an index"):
+            index.train(points)
+            index.add(points)
         recall = 0.0
         for probes in PROBES:
             if recall >= RECALL or (probes > LARGEST_SHARE * index.nlist and probes > PROBES[0]):
@@ -68,8 +70,10 @@ def approximate_neighbours(X: Array, neighbors: int) -> tuple[Array | None, floa
         cell = index.quantizer.assign(points, 1)[:, 0]
         order = np.argsort(cell, kind="stable")  # samples of one cell search the same cells
         columns = np.empty((n, neighbors), dtype=int)
+        expect(n, "samples")
         for some in chunks(n, QUERIES):
             columns[order[some]] = others_found(index, points, order[some], neighbors)
+            advance(some.stop - some.start, "samples")
     missing = np.flatnonzero(columns.min(axis=1) < 0)  # too few samples in the cells
     if len(missing):
         columns[missing] = neighbours_of(X, missing, neighbors)

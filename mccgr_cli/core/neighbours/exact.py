@@ -13,6 +13,7 @@ from mccgr_cli.blocks.threads import threads_for_blocks
 from mccgr_cli.core.neighbours import distances
 from mccgr_cli.core.neighbours.distances import EXTRA, SEARCH_BYTES, Candidates, Group, ProductDistances, smallest
 from mccgr_cli.core.neighbours.intersection import IntersectionSearch
+from mccgr_cli.system.phases import advance, expect
 
 SETTLED_ROWS = 1000  # samples whose candidates are compared together
 LEAST_BLOCKS, LEAST_ROWS = 8, 100  # so that all cores have work, unless the samples are few
@@ -90,9 +91,14 @@ def rows_to_compare(samples: int, itemsize: int, others: int) -> int:
 
 def by_blocks(index: Array, rows: int, function: Callable[..., tuple[Array, ...]], *arrays: Array) -> list[Array]:
     """Call ``function(index_b, *arrays_b)`` for blocks of sample numbers, and concatenate the results."""
-    blocks = MemoryBlocks(index[:, None], rows)
-    found = blocks.map(lambda index_b, *arrays_b: function(index_b[:, 0], *arrays_b), arrays)
-    return [np.concatenate(results) for results in zip(*(result for _, result in found), strict=True)]
+    expect(len(index), "samples")
+    found = []
+    for where, result in MemoryBlocks(index[:, None], rows).map(
+        lambda index_b, *arrays_b: function(index_b[:, 0], *arrays_b), arrays
+    ):
+        found.append(result)
+        advance(where.stop - where.start, "samples")
+    return [np.concatenate(results) for results in zip(*found, strict=True)]
 
 
 def settled(
@@ -137,7 +143,9 @@ def mutual_search(X: Matrix, neighbors: int) -> list[Array]:
     def settle(index_b: Array, columns_b: Array, beyond_b: Array) -> tuple[Array, Array]:
         return settled(index_b, columns_b, beyond_b, X, compared, neighbors)
 
+    expect(2 * n, "samples")  # compared here, and settled below
     for where, found in MemoryBlocks(pairs, 1).map(compare):
+        advance(n * where.stop // len(pairs) - n * where.start // len(pairs), "samples")
         for block, candidates in zip(pairs[where.start], found, strict=False):
             best[block] = [distances.merge_columns([*best[block], candidates]).smallest(count)]
     candidates = distances.stack_rows([one for (one,) in best])

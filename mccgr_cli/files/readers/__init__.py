@@ -22,6 +22,7 @@ from mccgr_cli.files.readers import arrays, hdf5, matlab, text
 from mccgr_cli.files.readers.arrays import Found, read_listed, read_listed_labels
 from mccgr_cli.files.readers.checks import code_labels, finish_matrix
 from mccgr_cli.files.temporary_file import temporary_errors, temporary_file
+from mccgr_cli.system.phases import advance
 
 HASH_BYTES = 1 << 20
 
@@ -200,6 +201,7 @@ def look_through(stream: BinaryIO, copy: BinaryIO | None = None) -> tuple[str, l
     before, tail = 0, b""  # bytes before the tail, which may hold the beginning of a mark
     while chunk := stream.read(HASH_BYTES):
         digest.update(chunk)
+        advance(len(chunk), "bytes")
         if copy is not None:
             with temporary_errors():
                 copy.write(chunk)
