@@ -24,7 +24,7 @@ from mccgr_cli.catalog import HISTORY
 from mccgr_cli.errors import DataError
 from mccgr_cli.files.container import Contents, encode
 from mccgr_cli.files.readers import load, load_labels
-from mccgr_cli.files.readers.text import read_named_labels
+from mccgr_cli.files.readers.table import read_named_labels
 from mccgr_cli.files.values import check_values
 
 N, D = 6, 4

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -42,6 +42,13 @@ class Exported:
     with_graph: str | None = basic_option(
         None, "Add this graph of the samples to .h5ad or .mat.", flags=("--graph",), type=types.INPUT, metavar="GRAPH"
     )
+    into: str | None = basic_option(
+        None,
+        "Add the results to this .h5ad file instead of writing a new one. Everything else in it stays as it is. "
+        "Samples are joined by their names.",
+        type=types.FILE,
+        metavar="H5AD",
+    )
 
 
 @options.command
@@ -68,11 +75,16 @@ def command(matrix: MatrixInput, exported: Exported, form: str | None, output: O
     Clusters and classes count from 0, except in .mat, where they count from 1 as usual in MATLAB, and the classes are
     called gnd. Names go into tables unchanged. You are warned of names that a spreadsheet would take for formulas.
 
+    --into adds factors and clusters to the .h5ad file that they were made from: columns mccgr_cluster,
+    mccgr_certainty and mccgr_outlier of obs, W in obsm, H in varm, weights in var, the settings in uns. The file is
+    replaced only when the new one is complete.
+
     \b
     Examples:
       mccgr export X.factors.clusters.h5 -o clusters.csv
       mccgr export X.factors.h5 --what H -o H.csv
       mccgr export X.factors.clusters.h5 -o X.mat
+      mccgr export X.factors.clusters.h5 --into cells.h5ad
       mccgr export X.factors.clusters.h5 --matrix X.h5 --graph X.graph.h5 -o X.h5ad
       mccgr export X.factors.h5 --what rho --format tsv -o - | sort -k 2 -g | head
     """
@@ -85,6 +97,9 @@ def export(
     """Write the contents of a file in the format of another program."""
     from mccgr_cli.cli.job import Job
 
+    if exported.into is not None:
+        add_into(matrix, exported, form, output)
+        return
     form = options.choose_format(output.path, form, list(EXPORT_FORMATS))
     refuse_unused(exported, form)
     others = {kind: name for kind, name in (("matrix", exported.with_matrix), ("graph", exported.with_graph)) if name}
@@ -104,6 +119,34 @@ def export(
         if job.has_default_name:
             job.write_beside(matrix.source, what, f".{form}")
         job.write_bytes(formats.render(contents, what, form))
+
+
+def add_into(matrix: MatrixInput, exported: Exported, form: str | None, output: Output) -> None:
+    """Add factors or clusters to an AnnData file that exists."""
+    from mccgr_cli.cli.job import Job
+
+    options.refuse_given(
+        ("path", "what", "with_matrix", "transpose", "label_key"), "has no effect with --into", "leave it out"
+    )
+    if form not in (None, "h5ad") or exported.into in (None, "", "-"):
+        raise ParameterError("--into", "adds to an AnnData file", "name an .h5ad file, and leave out --format")
+    parameters = {"source": matrix.source, "into": exported.into, "graph": exported.with_graph}
+    with Job("export", replace(output, path=exported.into, overwrite=True), parameters) as job:
+        from mccgr_cli.files.provenance import lineage
+        from mccgr_cli.output import export as formats
+        from mccgr_cli.output.export import into_h5ad
+
+        loaded = job.load(matrix.source, ("factors", "clusters"))
+        graph = None if exported.with_graph is None else job.load(exported.with_graph, ("graph",))
+        made = lineage("export", parameters, job.inputs)
+        contents = formats.gather(loaded, None, graph, made, job.reporter.note)
+        with into_h5ad.opened_target(exported.into) as target:
+            if not output.overwrite:
+                into_h5ad.refuse_existing(target)
+            found = into_h5ad.additions(contents, target)
+            with job.changed_copy(into_h5ad.size_of(found)) as copy:
+                into_h5ad.add(copy, found, target)
+        job.reporter.note(f"{exported.into}: added {', '.join(found)}")
 
 
 def refuse_unused(exported: Exported, form: str) -> None:

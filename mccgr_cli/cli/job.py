@@ -23,6 +23,7 @@ from mccgr_cli.cli.tables import shape_of
 from mccgr_cli.errors import MccgrError, OutputError, ParameterError
 from mccgr_cli.files.atomic_write import (
     OutputLock,
+    changed_copy,
     check_destination,
     check_space,
     output_errors,
@@ -235,6 +236,12 @@ class Job:
         if self.caller is not None:
             self.caller.before_writing(encoded[0])
         write_files(dict(zip(self.paths, encoded, strict=True)), self.output.overwrite, self._announce)
+
+    @contextmanager
+    def changed_copy(self, extra: float) -> Iterator[Path]:
+        """A copy of the output, which grows by ``extra`` bytes in the block. Then it replaces the output."""
+        with changed_copy(self.paths[0], extra, self._announce) as copy:
+            yield copy
 
     def _complete(self) -> None:
         """The result is complete: from now on an interrupt comes too late."""

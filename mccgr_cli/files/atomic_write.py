@@ -231,11 +231,51 @@ def write_files(
         raise
 
 
+@contextlib.contextmanager
+def changed_copy(path: Path, extra: float, when_written: Callable[[], None] = lambda: None) -> Iterator[Path]:
+    """A copy of a file, to be changed in the block. At the end it replaces the file, as in :func:`write_files`.
+
+    ``extra``: bytes by which the copy will be longer. The file is not read into memory.
+    """
+    with output_errors(str(path)):
+        target = path.resolve()  # change what a link points to, not the link
+        before = stamp(target)
+    check_space(path, before[0] + extra)
+    temporary = temporary_path(target)
+    try:
+        with output_errors(str(path)):
+            os.close(os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))  # nobody else may read it yet
+            shutil.copyfile(target, temporary)
+        yield temporary
+        with output_errors(str(path)):
+            with temporary.open("rb+") as file:
+                os.fsync(file.fileno())
+            if stamp(target) != before:
+                raise OutputError(str(path), "another program has changed it meanwhile", "run the command again")
+        with ignored_interrupts():
+            with output_errors(str(path)):
+                publish(temporary, target, overwrite=True)
+            when_written()
+    except BaseException:
+        with ignored_interrupts():
+            remove(temporary)
+        raise
+
+
+def stamp(path: Path) -> tuple[int, int, int]:
+    """What changes when a file is changed or replaced: its length, its time and its identity."""
+    about = path.stat()
+    return about.st_size, about.st_mtime_ns, about.st_ino
+
+
 def publish(temporary: Path, target: Path, overwrite: bool) -> None:
     """Give a complete file its name."""
     if overwrite:
         if target.exists():
-            temporary.chmod(target.stat().st_mode & 0o7777)
+            about = target.stat()
+            with contextlib.suppress(OSError):  # only root may give files away
+                os.chown(temporary, about.st_uid, about.st_gid)
+            temporary.chmod(about.st_mode & 0o7777)
         temporary.replace(target)
     else:
         rename_exclusively(temporary, target)

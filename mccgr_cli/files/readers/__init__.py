@@ -1,7 +1,7 @@
 """Read what the user names: a file of mccgr, a file of another program, or standard input. Begin with :func:`load`.
 
-Each format has a reader (``hdf5``, ``arrays``, ``matlab``, ``text``) that returns what it found. ``checks`` turns that
-into types that mccgr computes with.
+Each format has a reader (``hdf5``, ``arrays``, ``matlab``, ``table``, ``matrix_market``, ``text``) that returns what it
+found. ``checks`` turns that into types that mccgr computes with.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Any, BinaryIO
 
 from mccgr_cli.errors import DataError
 from mccgr_cli.files.container import Contents
-from mccgr_cli.files.readers import arrays, hdf5, matlab, text
+from mccgr_cli.files.readers import arrays, hdf5, matlab, matrix_market, table, text
 from mccgr_cli.files.readers.arrays import Found, read_listed, read_listed_labels
 from mccgr_cli.files.readers.checks import code_labels, finish_matrix
 from mccgr_cli.files.temporary_file import temporary_errors, temporary_file
@@ -39,8 +39,8 @@ FORMATS: dict[str, tuple[Callable[..., Found], Callable[[Path, str | None, str],
     ".mat": (partial(read_listed, matlab.mat_variables), partial(read_listed_labels, matlab.mat_variables)),
     ".npy": (arrays.read_npy, arrays.read_npy_labels),
     ".npz": (partial(read_listed, arrays.npz_variables), partial(read_listed_labels, arrays.npz_variables)),
-    **dict.fromkeys((".mtx", ".mtx.gz"), (text.read_mtx, text.refuse_mtx_labels)),
-    **dict.fromkeys((".csv", ".tsv", ".csv.gz", ".tsv.gz"), (text.read_table, text.read_table_labels)),
+    **dict.fromkeys((".mtx", ".mtx.gz"), (matrix_market.read_mtx, matrix_market.refuse_mtx_labels)),
+    **dict.fromkeys((".csv", ".tsv", ".csv.gz", ".tsv.gz"), (table.read_table, table.read_table_labels)),
 }
 HDF5_SUFFIXES = (".h5", ".hdf5", ".h5ad")
 

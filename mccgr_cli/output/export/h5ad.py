@@ -6,6 +6,7 @@ https://anndata.readthedocs.io/en/stable/fileformat-prose.html
 from __future__ import annotations
 
 import io
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,6 +17,7 @@ from scipy import sparse
 from mccgr_cli.blocks.protocol import Array
 from mccgr_cli.catalog import SILENCED
 from mccgr_cli.errors import ParameterError
+from mccgr_cli.files.container import Contents
 from mccgr_cli.files.readers import KINDS
 from mccgr_cli.output.export import NOUNS, Export, clean, length, others
 
@@ -62,34 +64,48 @@ def parts(export: Export) -> dict[str, Any]:
         if repeated:  # AnnData accepts them with a warning
             remedy = f"in AnnData, {call}() makes them unique"
             export.note(f"{repeated} {NOUNS[dim]}s have the name of an earlier one; {remedy}")
-    observed: dict[str, Any] = {}
-    if "assignments" in contents:
-        ids, codes = np.unique(contents["assignments"], return_inverse=True)
-        observed["cluster"] = Categories([str(number) for number in ids], codes)
-    observed |= {name: contents[name] for name in OF_SAMPLES if name in contents}
+    observed = of_samples(contents)
     labels = contents.labels_as_text()
     if labels is not None:
         observed["label"] = categories(labels, contents.datasets.get("label_names"))
-    variables: dict[str, Any] = {}
-    if "rho" in contents:
-        variables = {"weight": contents["rho"], "silenced": contents["rho"] < SILENCED}
     found: dict[str, Any] = {"X": contents["X"]} if "X" in contents else {}
     found["obs"] = Frame(export.names("n"), observed)
-    found["var"] = Frame(export.names("d"), variables)
+    found["var"] = Frame(export.names("d"), of_features(contents))
     found["obsm"] = {"X_mccgr": contents["W"]} if "W" in contents else {}
     found["varm"] = {"mccgr": contents["H"].T} if "H" in contents else {}
     if "codebook" in contents:
         found["varm"]["codebook"] = contents["codebook"]
     found["obsp"] = {"connectivities": sparse.csr_array(contents["A"])} if "A" in contents else {}
     found |= {"varp": {}, "layers": {}}
-    known = export.parameters(lambda name: "/" not in name and name not in ("", "."))
-    found["uns"] = {
-        "mccgr": {**others(contents, PLACED), "parameters": known, "provenance": export.provenance()},
-    }
+    found["uns"] = {"mccgr": about(export, PLACED)}
     if "A" in contents:  # scanpy looks here for the graph to use
-        about = {"method": "mccgr", "n_neighbors": export.neighbors}
-        found["uns"]["neighbors"] = {"connectivities_key": "connectivities", "params": about}
+        found["uns"]["neighbors"] = about_graph(export, "connectivities")
     return found
+
+
+def of_samples(contents: Contents) -> dict[str, Any]:
+    """The columns of ``obs`` that mccgr computes."""
+    found: dict[str, Any] = {}
+    if "assignments" in contents:
+        ids, codes = np.unique(contents["assignments"], return_inverse=True)
+        found["cluster"] = Categories([str(number) for number in ids], codes)
+    return found | {name: contents[name] for name in OF_SAMPLES if name in contents}
+
+
+def of_features(contents: Contents) -> dict[str, Any]:
+    """The columns of ``var`` that mccgr computes."""
+    return {"weight": contents["rho"], "silenced": contents["rho"] < SILENCED} if "rho" in contents else {}
+
+
+def about(export: Export, but: Sequence[str]) -> dict[str, Any]:
+    """Parameters, history, provenance and all datasets except ``but``."""
+    known = export.parameters(lambda name: "/" not in name and name not in ("", "."))
+    return {**others(export.contents, but), "parameters": known, "provenance": export.provenance()}
+
+
+def about_graph(export: Export, place: str) -> dict[str, Any]:
+    """What scanpy must know about the graph in ``obsp[place]``."""
+    return {"connectivities_key": place, "params": {"method": "mccgr", "n_neighbors": export.neighbors}}
 
 
 def categories(texts: list[str], known: list[str] | None) -> Categories:
