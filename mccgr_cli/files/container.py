@@ -81,7 +81,8 @@ PREDICTED = {
     "correspondence/clusters": Field("m", "whole"),
     "correspondence/classes": Field("m", "text"),
 }
-# Comes with a matrix made from images: facts of the image files, the visual words, and images that were skipped.
+# Comes with a matrix made from images or texts: facts of the image files, the visual words, stop words, and what was
+# skipped.
 EXTRACTED = {
     "images/sha256": Field("n", "text"),
     "images/bytes": Field("n", "whole", within=NON_NEGATIVE),
@@ -89,6 +90,7 @@ EXTRACTED = {
     "images/height": Field("n", "whole", within=NON_NEGATIVE),
     "images/sharpness": Field("n", "real", within=NON_NEGATIVE),
     "codebook": Field("dv", "real"),
+    "texts/stop_words": Field("u", "text"),
     "skipped/names": Field("s", "text"),
     "skipped/reasons": Field("s", "text"),
 }
