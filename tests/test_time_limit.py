@@ -16,6 +16,7 @@ from mccgr_cli.files.readers import load
 from mccgr_cli.system import time_limit
 from mccgr_cli.system.signals import postponed_interrupts
 from mccgr_cli.system.time_limit import TimeLimit, TimeUp, alarmed
+from mccgr_cli.workflow import experiment, stages
 
 STEP = 200.0  # seconds of an iteration, on the clock of the tests
 LIMIT = ("--time-limit", "1h")  # 17 iterations, one more, and a minute for writing
@@ -148,6 +149,57 @@ def test_before_the_first_iteration_nothing_is_written_and_the_phase_is_named(re
     message = refused("factorize", X_file, *OPTIONS, *LIMIT, "-q", status=124)
     assert message == "mccgr: ended by --time-limit 3600s while choosing options; nothing was written; give more time"
     assert names(tmp_path) == ["X.h5"]
+
+
+@needs_alarms
+def test_an_experiment_keeps_its_finished_runs_and_the_same_command_continues(mccgr, X_file, tmp_path, monkeypatch):
+    command = ("experiment", X_file, "--methods", "l2", "--k", 2, "--runs", 4, "--jobs", 0, "-o", tmp_path / "R.h5")
+    real, left = experiment.run_trial, [None, None]
+
+    def late(*given):
+        left.pop() if left else signal.raise_signal(signal.SIGALRM)
+        return real(*given)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(experiment, "run_trial", late)
+        ended = mccgr(*command, *LIMIT, "-q")
+    kept = f"finished runs are saved in {tmp_path / 'R.h5'}.part; the same command continues"
+    assert (ended.status, ended.stderr) == (124, f"mccgr: ended by --time-limit 3600s; {kept}\n")
+    done = mccgr(*command, *LIMIT)
+    assert done.status == 0
+    assert "continuing after 2 of 4 trials" in done.stderr
+    assert names(tmp_path) == ["R.h5", "X.h5"]
+
+
+@pytest.mark.usefixtures("clock")
+def test_a_folder_is_continued_where_the_time_was_over(mccgr, X_file, tmp_path):
+    command = ("run", X_file, *OPTIONS, *LIMIT, "-o", tmp_path / "out")
+    ended = mccgr(*command)
+    how = f"finished stages are kept in {tmp_path / 'out'}; the same command continues"
+    assert (ended.status, ended.stderr.splitlines()[-1]) == (124, f"mccgr: ended by --time-limit 3600s; {how}")
+    assert names(tmp_path / "out") == ["factors.part.h5"]
+    done = mccgr(*command)
+    assert done.status == 0, done.stderr
+    assert "continuing after iteration 17" in done.stderr
+    assert names(tmp_path / "out") == ["clusters.csv", "clusters.h5", "factors.h5", "report.html", "run.json"]
+    assert mccgr("factorize", X_file, *OPTIONS, "-o", tmp_path / "whole.h5").status == 0
+    assert is_same(factors(tmp_path / "out" / "factors.h5"), factors(tmp_path / "whole.h5"))
+
+
+@needs_alarms
+def test_stages_after_the_iterations_of_a_run_end_in_time_too(mccgr, X_file, tmp_path, monkeypatch):
+    real = stages.cluster
+
+    def late(*given):
+        assert signal.getitimer(signal.ITIMER_REAL)[0] > 0
+        signal.raise_signal(signal.SIGALRM)
+        return real(*given)
+
+    monkeypatch.setattr(stages, "cluster", late)
+    ended = mccgr("run", X_file, "--k", 3, *LIMIT, "-o", tmp_path / "out")
+    assert ended.status == 124
+    assert ended.stderr.splitlines()[-1].endswith("the same command continues")
+    assert names(tmp_path / "out") == ["factors.h5", "run.json"]
 
 
 @needs_alarms
