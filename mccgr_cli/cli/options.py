@@ -209,6 +209,13 @@ class Resources:
         type=types.Scheduler(),
         metavar="ADDRESS",
     )
+    time_limit: float | None = resource_option(
+        None,
+        "End within this time, for example 30m, 2h or 1:30:00, with exit status 124. What is done by then is kept, and "
+        "the last line says how to continue.",
+        type=types.Duration(),
+        metavar="TIME",
+    )
 
     def __post_init__(self) -> None:
         if self.jobs is not None and self.scheduler is not None:

@@ -27,6 +27,7 @@ from mccgr_cli.settings import NORMALIZATIONS, ORTHOGONAL, ClusterSettings, Grap
 from mccgr_cli.workflow.factorization import choose_graph
 
 GRAPH_COUNTS = ("edges", "isolated", "components")  # of GraphHealth, stored with factors
+TIME_LIMIT = "time limit"  # attribute ended_by: the factors are those that a run had then
 NEIGHBORS = "outlier_neighbors"  # attribute: the number of neighbours in an outlier score
 SAME_FEATURES = "describe the new samples by the same features; images with 'mccgr extract --codebook'"
 
@@ -88,6 +89,8 @@ def factors_contents(
         attributes["form"] = ORTHOGONAL if settings.is_orthogonal else "paper"
     if choice is not None:
         attributes["choice"] = choice
+    if factors.stopped:
+        attributes["ended_by"] = TIME_LIMIT
     return Contents("factors", {"W": factors.W, "H": factors.H, "rho": factors.rho, **history, **names}, attributes)
 
 
