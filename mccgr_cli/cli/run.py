@@ -125,7 +125,7 @@ def command(
     request = Request(matrix, *chosen, *about_images, clusters, appearance, labels, resources, output)
     run(request)
     if labels is not None or has_labels(request.folder):
-        evaluate(str(request.folder / "clusters.h5"), labels, style)
+        evaluate((str(request.folder / "clusters.h5"),), labels, style)
 
 
 def run(request: Request) -> None:
