@@ -127,7 +127,7 @@ def command(
     with limited(resources.time_limit):
         run(request)
         if labels is not None or has_labels(request.folder):
-            evaluate(str(request.folder / "clusters.h5"), labels, style)
+            evaluate((str(request.folder / "clusters.h5"),), labels, style)
 
 
 def run(request: Request) -> None:
