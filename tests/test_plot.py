@@ -19,7 +19,7 @@ from scipy import stats
 from mccgr_cli.files.atomic_write import write_files
 from mccgr_cli.files.container import Contents, encode
 from mccgr_cli.files.readers import Loaded, load
-from mccgr_cli.output.curves import COLOURS
+from mccgr_cli.output.colours import COLOURS
 from mccgr_cli.output.plots import curves as of_curves
 from mccgr_cli.output.plots import factors as of_factors
 from mccgr_cli.output.plots import results as of_results
@@ -209,17 +209,17 @@ def test_embedding_is_the_plane_of_most_variance_and_says_how_much():
 
 
 @pytest.mark.parametrize("found", [[2, 2, 0, 0, 7, 7], [5, 5, 5, 5, 1, 1], [4, 3, 0, 0, 1, 1]])
-def test_a_cluster_looks_like_the_class_it_is_matched_with(found):
+def test_a_class_looks_like_the_cluster_it_is_matched_with(found):
     contents = factors_contents("clusters", labels=np.array([0, 0, 1, 1, 2, 2]), assignments=np.array(found))
     contents.datasets["W"] = np.random.default_rng(0).random((6, 3))
     figure = of_factors.embedding([loaded(contents)], Drawing(), pytest.fail)
     looks = [{c.get_label(): to_hex(c.get_facecolor()) for c in axes.collections} for axes in figure.axes]
-    assert set(looks[0].values()) == {colour.lower() for colour in COLOURS[:3]}
+    assert list(looks[1].values()) == list(COLOURS[: len(set(found))])  # in the order of their numbers
     for label, colour in looks[1].items():
         match = re.fullmatch(r"\d+ \((\d)\)", label)
         assert match is None or colour == looks[0][match[1]]
-    assert len(set(looks[1].values())) == len(set(found))
-    assert sum("(" in label for label in looks[1]) == min(len(set(found)), 3)
+    assert len(set(looks[0].values())) == 3
+    assert sum("(" in label for label in looks[1]) == len(set(found))
 
 
 def test_long_names_of_many_classes_find_room(mccgr, tmp_path):
@@ -231,15 +231,16 @@ def test_long_names_of_many_classes_find_room(mccgr, tmp_path):
     assert sum("…" in text for text in words(tmp_path / "fig.svg")) == 40
 
 
-def test_more_groups_than_colours_get_a_colour_bar(mccgr, tmp_path):
-    contents = factors_contents(labels=np.arange(30), label_names=[f"class {i}" for i in range(30)])
-    mccgr("plot", save(tmp_path / "F.h5", contents), "--figure", "embedding", "-o", tmp_path / "fig.svg")
-    found = words(tmp_path / "fig.svg")
-    assert {"class", "class 0", "class 9"} <= set(found)
-    assert sum(text.startswith("class ") for text in found) == 10
-
-
-# Experiments
+def test_many_groups_have_a_legend_and_more_than_60_a_colour_bar(mccgr, tmp_path):
+    for count, named in ((30, 30), (61, 10)):
+        names = [f"class {i}" for i in range(count)]
+        W = np.random.default_rng(0).random((count, 3))
+        contents = factors_contents(W=W, labels=np.arange(count), label_names=names)
+        path = save(tmp_path / f"{count}.h5", contents)
+        mccgr("plot", path, "--figure", "embedding", "-o", tmp_path / "fig.svg", "--overwrite")
+        found = words(tmp_path / "fig.svg")
+        assert {"class", "class 0", "class 9"} <= set(found)  # the first and the last in order of text
+        assert sum(text.startswith("class ") for text in found) == named
 
 
 def test_lines_are_means_and_bands_are_95_percent_intervals():
