@@ -102,6 +102,8 @@ def words(svg):
         ("weights", "F", ["1 silenced (weight &lt; 0.01)", "15 others", "pixel 0", "weight ρ"]),
         ("basis", "F", ["0", "1", "2", "each component from 0 (black) to its largest value (white)"]),
         ("embedding", "C", ["ant", "bee", "cat", "0 (cat)", "1 (ant)", "2 (bee)", "class", "cluster"]),
+        ("dots", "C", ["feature 15", "cluster", "0 (cat)", "1 (ant)", "mean of WH, the values", "100%"]),
+        ("dots", "F", ["pixel 15", "cluster", "0", "2", "mean of WH, the values", "25%"]),
         ("scores", "R", ["mccgr, alpha = 1", "mccgr, alpha = 100", "l2", "accuracy", "NMI", "number of clusters K"]),
         ("sweep", "R", ["mccgr, K = 2", "l2, K = 5", "alpha", "accuracy", "NMI", "mean of 4 runs"]),
         ("iterations", "R", ["mccgr (24 of 24)", "l2 (12 of 12)", "share of runs (%)"]),
@@ -403,7 +405,7 @@ def refuse(refused, tmp_path, *arguments, status):
         ((), 2, "FILE"),
         (("-", "-"), 2, "only once"),
         (("F.h5", "--figure", "histogram"), 2, "--figure"),
-        (("F.h5", "--figure", "scores"), 2, "choose convergence or weights or basis or embedding"),
+        (("F.h5", "--figure", "scores"), 2, "choose convergence or weights or basis or embedding or dots"),
         (("R.h5", "--figure", "basis"), 2, "choose scores or sweep or iterations"),
         (("F.h5", "R.h5"), 2, "R.h5 holds the results of an experiment"),
         (("F.h5", "C.h5", "--figure", "weights"), 2, "2 files, and weights shows one"),
@@ -425,6 +427,10 @@ def refuse(refused, tmp_path, *arguments, status):
         (("F.h5", "--shape", "4x4"), 2, "--shape"),
         (("F.h5", "--order", "C"), 2, "--order"),
         (("F.h5", "--only", "k=3"), 2, "--only"),
+        (("F.h5", "--matrix", "X.h5"), 2, "--matrix"),
+        (("F.h5", "--count", "3"), 2, "--count"),
+        (("-", "--figure", "dots", "--matrix", "-"), 2, "standard input is FILE already"),
+        (("F.h5", "--figure", "dots", "--matrix", "X.h5"), 1, "60 samples where"),
         (("F.h5", "--figure", "basis", "--shape", "4x5"), 2, "20 pixels, and F.h5 has 16 features"),
     ],
 )
@@ -463,7 +469,7 @@ def test_contents_that_cannot_be_drawn(refused, tmp_path, figure, contents, stat
     assert expected in refuse(refused, tmp_path, path, "--figure", figure, status=status)
 
 
-@pytest.mark.parametrize("figure", ["convergence", "weights", "basis", "embedding"])
+@pytest.mark.parametrize("figure", ["convergence", "weights", "basis", "embedding", "dots"])
 def test_clusters_of_a_matrix_have_no_factors_to_draw(mccgr, refused, X_file, tmp_path, figure):
     mccgr("cluster", X_file, "--k", 3, "-o", tmp_path / "C.h5")
     assert "without the factors" in refuse(refused, tmp_path, tmp_path / "C.h5", "--figure", figure, status=1)

@@ -8,7 +8,8 @@ from itertools import count
 import numpy as np
 
 from mccgr_cli.blocks.protocol import Array
-from mccgr_cli.core.metrics import Scores
+from mccgr_cli.core.metrics import Scores, evaluate
+from mccgr_cli.files.container import Contents
 
 
 @dataclass(frozen=True)
@@ -33,6 +34,12 @@ class NamedCluster:
     def title(self) -> str:
         """Its number, with its class if that is known."""
         return str(self.number) if self.class_text is None else f"{self.number} ({self.class_text})"
+
+
+def own_scores(contents: Contents) -> Scores | None:
+    """The clusters of a file compared with the labels in it; None if it has none."""
+    labels = contents.labels_as_text()
+    return None if labels is None else evaluate(labels, contents["assignments"], contents.correspondence())
 
 
 def named_clusters(assignments: Array, scores: Scores | None) -> list[NamedCluster]:

@@ -12,11 +12,11 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from mccgr_cli.blocks.protocol import Array
-from mccgr_cli.core.metrics import evaluate, numbers_first
+from mccgr_cli.core.metrics import numbers_first
 from mccgr_cli.errors import ParameterError
 from mccgr_cli.files.container import Contents
 from mccgr_cli.files.readers import Loaded
-from mccgr_cli.output.cluster_names import class_looks, named_clusters
+from mccgr_cli.output.cluster_names import class_looks, named_clusters, own_scores
 from mccgr_cli.output.curves import principal_plane, require_plane
 from mccgr_cli.output.plots import canvas
 from mccgr_cli.output.plots.canvas import Note, legend_name
@@ -108,19 +108,16 @@ class Groups:
 
 def groupings(contents: Contents) -> list[Groups]:
     """Groups by class, by cluster, or by both; then a class looks like the cluster that it is matched with."""
-    labels, assignments = contents.labels_as_text(), contents.datasets.get("assignments")
-    scores = None
-    if assignments is None:
+    labels = contents.labels_as_text()
+    if "assignments" not in contents:
         if labels is None:
             return [Groups("", {0: "samples"}, np.zeros(len(contents["W"]), dtype=int))]
         return [class_groups(labels, {name: i for i, name in enumerate(sorted(set(labels), key=numbers_first))})]
-    found = []
-    if labels is not None:
-        scores = evaluate(labels, assignments, contents.correspondence())
-        found.append(class_groups(labels, class_looks(scores)))
-    clusters = named_clusters(assignments, scores)
-    places = np.unique(assignments, return_inverse=True)[1]
-    return [*found, Groups("cluster", {cluster.look: cluster.title for cluster in clusters}, places)]
+    scores = own_scores(contents)
+    places = np.unique(contents["assignments"], return_inverse=True)[1]
+    clusters = named_clusters(contents["assignments"], scores)
+    of_clusters = Groups("cluster", {cluster.look: cluster.title for cluster in clusters}, places)
+    return [class_groups(labels, class_looks(scores)), of_clusters] if labels and scores else [of_clusters]
 
 
 def class_groups(labels: Sequence[str], looks: dict[str, int]) -> Groups:
