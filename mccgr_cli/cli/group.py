@@ -13,7 +13,7 @@ import signal
 import sys
 import threading
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
 import click
@@ -39,6 +39,7 @@ class Invocation:
     written: bool = False  # the result is complete, so an interrupt comes too late
     leaves: str = "nothing was written"  # what an interrupt leaves behind, and what to do then
     reads_pipe: bool = False  # the main input comes from standard input
+    notes: list[str] = field(default_factory=list)  # what was said of the inputs
     command_line: Sequence[str] | None = None  # if it is not that of the process: with a name from standard input
 
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 FORMATS = ("csv", "json", "h5")
 FOR_IMAGES = ("jobs", "network_file", *settings_of(ImageInput))
-FOR_MATRICES = ("transpose", "label_key", "memory")
+FOR_MATRICES = ("transpose", "label_key", "header", "memory")
 RESULT: dict[str, dict[str, Any]] = {
     "path": {
         "help": "Output file. The suffix decides the format: .csv, .json, or .h5 for other commands of mccgr. - is "
