@@ -64,7 +64,10 @@ def find_dialect(file: TextIO, path: Path) -> Dialect:
 
 def sense(head: list[str], separator: str) -> float:
     """The fraction of lines with the usual number of fields, times the fraction of fields that are numbers."""
-    records = [[field.strip() for field in record] for record in csv.reader(head, delimiter=separator) if record]
+    try:
+        records = [[field.strip() for field in record] for record in csv.reader(head, delimiter=separator) if record]
+    except csv.Error:  # a field that is too long
+        return 0.0
     widths = Counter(map(len, records[1:] or records))
     width, count = widths.most_common(1)[0] if widths else (0, 0)
     if width < 2:
