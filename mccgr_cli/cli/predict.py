@@ -136,7 +136,7 @@ def are_images(source: str) -> bool:
 def describe(contents: Contents) -> str:
     from mccgr_cli.cli import cluster
 
-    return f"{cluster.describe(contents['assignments'])}, mean certainty {contents['certainty'].mean():.2f}"
+    return f"{cluster.sizes(contents['assignments'])}, mean certainty {contents['certainty'].mean():.2f}"
 
 
 def as_text(contents: Contents, where: str, form: str, job: Job) -> bytes:
