@@ -41,7 +41,7 @@ FOR_IMAGES = (
     *settings_of(ImageInput),
     *settings_of(ModelSettings),
 )
-FOR_MATRICES = ("transpose", "label_key")
+FOR_MATRICES = ("transpose", "label_key", "header")
 FOLDER: dict[str, dict[str, Any]] = {
     "path": {
         "help": "Output folder. It is created if it does not exist.",
