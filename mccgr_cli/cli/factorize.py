@@ -169,7 +169,7 @@ def factorize(
                 density, outlier = learn_density(X, landmarks, settings.k)
         job.reporter.note(describe(factors, settings))
         names = samples.loaded.contents.names()
-        contents = stages.factors_contents(factors, settings, settled.normalize, names, health, choice)
+        contents = stages.factors_contents(factors, settings, settled.normalize, names, health, choice, settled.idf)
         contents = with_landmarks(contents, landmarks, density, outlier)
         with keeper.finishing(factors.stopped) if keeper is not None else nullcontext():
             job.write(contents)

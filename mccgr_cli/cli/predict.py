@@ -114,7 +114,8 @@ def command(
             samples = describe_like(job, images, describer)
         else:
             samples = job.load_matrix(matrix)
-        X = place(samples, job.room(None, None), stages.learnt_with(learnt)[1])
+        normalization, idf = stages.rows_like(learnt, samples, samples.contents["X"].shape[1])
+        X = place(samples, job.room(None, None), normalization, idf=idf)
         job.note_if_on_disk(X)
         contents = prediction.predict(learnt, samples, X)
         job.reporter.note(describe(contents))
