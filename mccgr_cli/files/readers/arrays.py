@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from mccgr_cli.files.readers.hdf5 import HDF5Variables
 
 # "X", and where the file has them "labels" (not yet coded; "labels_are_guessed": nobody asked for them), "sample_names"
-# and "feature_names". "about": what was taken for what, in words.
+# and "feature_names". In words, "about": what was taken for what, and "instead": what to use if X has negative values.
 Found: TypeAlias = dict[str, Any]
 
 MATRIX_NAMES = ("X", "fea", "arr_0")  # arr_0: what numpy.savez calls an array without a name

@@ -22,7 +22,7 @@ from mccgr_cli.system.memory import available_memory
 
 def finish_matrix(found: Found, transpose: bool, where: str, notes: list[str]) -> Found:
     """X as a LazyMatrix, and labels and names if their number is right. ``notes`` are for the user."""
-    X: LazyMatrix = finish_x(found["X"], transpose, where)
+    X: LazyMatrix = finish_x(found["X"], transpose, where, found.get("instead", ""))
     finished: Found = {"X": X}
     if "labels" in found:
         try:
@@ -54,11 +54,11 @@ def finish_labels(found: Found, shape: tuple[int, int], transpose: bool, where: 
     return {"labels": codes, "label_names": names}
 
 
-def finish_x(X: StoredMatrix | Any, transpose: bool, where: str) -> LazyMatrix:
+def finish_x(X: StoredMatrix | Any, transpose: bool, where: str, instead: str) -> LazyMatrix:
     """Rows stay in their file; a matrix that is in memory, or must be to be transposed, is checked now."""
     if isinstance(X, StoredMatrix):
         if not transpose:
-            return X
+            return replace(X, instead=instead)
         if 2 * X.size.bytes > available_memory():
             what = "is too large for memory, and its columns cannot be read some at a time"
             raise DataError(where, what, "store it with samples in rows")
@@ -66,7 +66,7 @@ def finish_x(X: StoredMatrix | Any, transpose: bool, where: str) -> LazyMatrix:
     X = as_real(X, where)
     if transpose:
         X = X.T.tocsr() if sparse.issparse(X) else np.ascontiguousarray(X.T)
-    check_values(MemoryBlocks(X), where)
+    check_values(MemoryBlocks(X), where, instead=instead)
     return MatrixInMemory(X, where)
 
 
