@@ -292,6 +292,12 @@ class Drawing:
         "Order of the pixels in --figure basis. C: row by row. F: column by column, as in many MATLAB files.",
         values=ORDERS,
     )
+    count: int | None = basic_option(
+        None,
+        "Maximum number of features of each cluster in --figure dots.",
+        values=whole(1),
+        default_text="5, and fewer if there are more than 9 clusters",
+    )
 
 
 # Settings that are chosen together by --preset, instead of their defaults.

@@ -209,7 +209,7 @@ def test_a_run_that_is_interrupted_before_it_goes_on_can_still_go_on(mccgr, inte
     def interrupt(*_, **__):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("mccgr_cli.cli.job.place", interrupt)
+    monkeypatch.setattr("mccgr_cli.cli.samples.place", interrupt)
     ended = mccgr("factorize", "--resume", interrupted)
     assert ended.stderr == f"mccgr: interrupted; continue with: mccgr factorize --resume {interrupted}\n"
 

@@ -106,7 +106,7 @@ def count_like(job: Job, chosen: ImageInput, texts: TextInput, known: Vocabulary
     """The matrix of new texts, by the words of another matrix."""
     contents, sha256 = count_words(job, chosen, texts, Counting(), known)
     job.inputs.append(Input(chosen.source, sha256))
-    finished = finish_matrix(contents.datasets, False, chosen.source)
+    finished = finish_matrix(contents.datasets, False, chosen.source, [])
     return Loaded(replace(contents, datasets=finished), chosen.source, sha256)
 
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 FORMATS = ("csv", "json", "h5")
 ABOUT_TEXTS = tuple(name for name in settings_of(TextInput) if name != "kind")
 DESCRIBING = ("jobs", "network_file", *settings_of(ImageInput), *ABOUT_TEXTS)
-FOR_MATRICES = ("transpose", "label_key", "memory")
+FOR_MATRICES = ("transpose", "label_key", "header", "memory")
 RESULT: dict[str, dict[str, Any]] = {
     "path": {
         "help": "Output file. The suffix decides the format: .csv, .json, or .h5 for other commands of mccgr. - is "
@@ -160,7 +160,7 @@ def described(
 def describe(contents: Contents) -> str:
     from mccgr_cli.cli import cluster
 
-    return f"{cluster.describe(contents['assignments'])}, mean certainty {contents['certainty'].mean():.2f}"
+    return f"{cluster.sizes(contents['assignments'])}, mean certainty {contents['certainty'].mean():.2f}"
 
 
 def as_text(contents: Contents, where: str, form: str, job: Job) -> bytes:

@@ -100,6 +100,7 @@ class StoredMatrix:
     how: str = "none"  # they are normalized
     idf: Array | None = field(default=None, compare=False)  # for the normalization tfidf
     checked: bool = False  # whether NMF can factorize the values
+    instead: str = ""  # what to use if values are negative
     in_file = True
 
     @property
@@ -125,7 +126,8 @@ class StoredMatrix:
         if self.checked:
             return self
         with phase(READING, "rows", self.size.samples):
-            largest = check_values(FileBlocks(self.prepared_as("none", float_type(self.stored).name)), self.where)
+            source = FileBlocks(self.prepared_as("none", float_type(self.stored).name))
+            largest = check_values(source, self.where, instead=self.instead)
         check_scale(largest, self.dtype, self.where)
         return replace(self, checked=True)
 

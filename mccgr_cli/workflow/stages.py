@@ -25,10 +25,11 @@ from mccgr_cli.errors import DataError, ParameterError
 from mccgr_cli.files.container import DENSITY, FACTORS, LANDMARKS, LEARNT, Contents
 from mccgr_cli.files.lazy_matrix import StoredMatrix
 from mccgr_cli.files.readers import Loaded
-from mccgr_cli.settings import NORMALIZATIONS, ORTHOGONAL, TFIDF, GraphSettings, Settings
+from mccgr_cli.settings import NORMALIZATIONS, ORTHOGONAL, TFIDF, ClusterSettings, GraphSettings, Settings
 from mccgr_cli.workflow.factorization import choose_graph
 
 GRAPH_COUNTS = ("edges", "isolated", "components")  # of GraphHealth, stored with factors
+TIME_LIMIT = "time limit"  # attribute ended_by: the factors are those that a run had then
 NEIGHBORS = "outlier_neighbors"  # attribute: the number of neighbours in an outlier score
 SAME_FEATURES = "describe the new samples by the same features; images with 'mccgr extract --codebook'"
 
@@ -91,16 +92,16 @@ def factors_contents(
         attributes["form"] = ORTHOGONAL if settings.is_orthogonal else "paper"
     if choice is not None:
         attributes["choice"] = choice
+    if factors.stopped:
+        attributes["ended_by"] = TIME_LIMIT
     learnt = {} if idf is None else {"idf": idf}
     datasets = {"W": factors.W, "H": factors.H, "rho": factors.rho, **learnt, **history, **names}
     return Contents("factors", datasets, attributes)
 
 
-def cluster(
-    source: Loaded, normalization: str, assign: str | None, k: int | None, restarts: int, seed: int
-) -> Contents:
+def cluster(source: Loaded, normalization: str, clusters: ClusterSettings) -> Contents:
     """Clusters of the coefficients in a factors file, or of the samples in a matrix file (the baseline)."""
-    contents = source.contents
+    contents, k, assign = source.contents, clusters.k, clusters.assign
     names, idf = contents.names(), None
     if contents.kind == "matrix":
         if k is None or assign == "max":
@@ -118,12 +119,13 @@ def cluster(
     components, k = samples.shape[1], k or samples.shape[1]
     if assign is None:
         assign = assignment_of(contents.attributes.get("form") == ORTHOGONAL and k == components)
-    assignments = assign_clusters(samples, k, assign, restarts, seed)
+    assignments = assign_clusters(samples, k, assign, clusters.restarts, clusters.seed)
     known = (*FACTORS, *LEARNT, *LANDMARKS, *DENSITY, "outlier")
     kept = {name: contents[name] for name in known if name in contents}
     if idf is not None:
         kept["idf"] = idf
-    chosen = {"cluster_k": k, "cluster_assign": assign, "cluster_restarts": restarts, "cluster_seed": seed}
+    chosen = {"cluster_k": k, "cluster_assign": assign, "cluster_restarts": clusters.restarts}
+    chosen["cluster_seed"] = clusters.seed
     if contents.kind == "matrix":
         chosen["normalize"] = normalization
     certainty, kind = certainty_of(below_one(samples)[0] if "W" in contents else samples, assignments, assign)
