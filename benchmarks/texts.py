@@ -1,6 +1,7 @@
 """How well clusters of texts agree with their classes, with and without tf-idf rows.
 
-    python -m benchmarks texts DATA/matrices/TDT2.mat [--seeds 3] [--restarts 10] [--half first|second]
+    python -m benchmarks texts DATA/matrices/TDT2.mat [--seeds 3] [--restarts 10]
+                               [--rows tfidf,hellinger,l2] [--half first|second]
 
 FILE holds word counts with labels. Every row of the table is what two commands give, with each seed from 0 on:
 ``mccgr factorize --normalize ...`` and ``mccgr cluster``, or for k-means ``mccgr cluster FILE --k ... --normalize``.
@@ -34,13 +35,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
     options.add_argument("file", type=Path)
     options.add_argument("--seeds", type=int, default=3)
     options.add_argument("--restarts", type=int, default=10, help="of k-means")
+    options.add_argument("--rows", default=",".join(ROWS), help="normalizations of the rows")
     options.add_argument("--half", choices=HALVES)
     given = options.parse_args(arguments)
     X, labels = read(given.file, given.half)
     k = len(np.unique(labels))
     print(f"{machine()}\n\n{X.shape[0]:,} texts, {X.shape[1]:,} words, {k} classes; means of {given.seeds} seeds\n")
     lines = []
-    for how in ROWS:
+    for how in given.rows.split(","):
         for init in INITS if how == TFIDF else INITS[:1]:
             found = [clusters_of_mccgr(X, Settings(k=k, seed=seed, init=init), how) for seed in range(given.seeds)]
             lines.append(line(f"mccgr, {how}{'' if init == INITS[0] else f', --init {init}'}", labels, found))

@@ -157,6 +157,7 @@ def test_options_choose_the_words(extracted, tmp_path):
 
     usual = words()
     assert "the" not in usual
+    assert "the" not in words("--stop-words", "none")  # more than half of the texts have it
     assert "the" in words("--stop-words", "none", "--max-df", 1)
     assert words("--stop-words", own, "--max-df", 1) >= {"the", "yeast"}
     assert not words("--stop-words", own) & {"dough", "flour"}
