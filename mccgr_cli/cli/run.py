@@ -123,9 +123,12 @@ def command(
     about_images = (images, network, learning, description)
     chosen = (k if isinstance(k, int) else None, settings, graph, rows)
     request = Request(matrix, *chosen, *about_images, clusters, appearance, labels, resources, output)
+    from mccgr_cli.cli.progress import Reporter
+
     run(request)
     if labels is not None or has_labels(request.folder):
-        evaluate((str(request.folder / "clusters.h5"),), labels, style)
+        note = Reporter(output.quiet, output.verbose).note
+        evaluate((str(request.folder / "clusters.h5"),), labels, style, note=note)
 
 
 def run(request: Request) -> None:
@@ -157,7 +160,8 @@ def run(request: Request) -> None:
 
 def check(request: Request) -> None:
     """Refuse at once what a stage would refuse late."""
-    from mccgr_cli.files.readers import input_errors, load_labels, split_inner
+    from mccgr_cli.files.readers import input_errors, split_inner
+    from mccgr_cli.files.readers.labels import load_labels
 
     words = request.learning.words
     if not request.output.path:

@@ -7,16 +7,17 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple, TextIO
+from typing import TextIO
 
 import numpy as np
 
 from mccgr_cli.errors import DataError
-from mccgr_cli.files.readers.arrays import Found, shown
+from mccgr_cli.files.readers.arrays import Found, NamedLabels, shown
 from mccgr_cli.files.readers.text import counted, filled, load_text, opened_text
 
 # How programs write a missing value. Such a field is neither a number nor text that could be a header.
 MISSING = frozenset(("", "na", "n/a", "null", "none", "?", "#n/a"))
+NAME_COLUMNS = ("sample", "sample_name", "name", "id")  # of the first column of a table of labels that names samples
 LABEL_COLUMNS = ("label", "labels")  # names of the first or last column of a table that holds labels
 
 
@@ -57,31 +58,32 @@ def read_table(path: Path, inner: str | None, label_key: str | None, where: str)
     return found
 
 
-class NamedLabels(NamedTuple):
-    """The label of every sample, and the names of the samples if the table has them."""
-
-    names: list[str] | None
-    labels: list[str]
-
-
-def read_table_labels(path: Path, inner: str | None, where: str) -> list[str]:
-    return read_named_labels(path, inner, where).labels
-
-
-def read_named_labels(path: Path, inner: str | None, where: str) -> NamedLabels:
-    """The column ``inner`` of a table, or the only one, or the one called label."""
+def read_table_labels(path: Path, inner: str | None, where: str) -> NamedLabels:
+    """The column ``inner`` of a table, or the only one, or the one called label, or the one beside the names."""
     with opened_text(path, where) as file:
         layout = find_layout(file, path, inner, where)
-        if layout.labels is None and layout.width > 1:
+        header = [title.strip().lower() for title in layout.header or []]
+        column, named = layout.labels, layout.names
+        if column is None and inner is None:
+            column = next((i for i, title in enumerate(header) if title in LABEL_COLUMNS), None)
+        if named is None and column != 0 and header and header[0] in NAME_COLUMNS:
+            named = 0
+        if column is None and layout.width == 2 and named == 0:
+            column = 1
+        if column is None and layout.width > 1:
             what = "several columns, any of which may hold the labels"
             raise DataError(where, what, f"name one with FILE::COLUMN: {shown(layout.columns())}")
         rows = [record for _, record in data_records(file, path, layout, where)]
-    labels = [row[layout.labels or 0] for row in rows]
+    labels = [row[column or 0] for row in rows]
     # in a single column, a first line of text is a header only if numbers follow
     if inner is None and layout.width == 1 and layout.header and not (labels and is_number(labels[0])):
         labels.insert(0, layout.header[0])
-    names = None if layout.names is None else [row[layout.names] for row in rows]
-    return NamedLabels(names, filled(labels, "sample", 0, where))
+    labels = filled(labels, "sample", 0, where)
+    if named is None or column is None:
+        return NamedLabels(None, labels)
+    by_title = not layout.header or layout.header[column] == inner or header[column] in LABEL_COLUMNS
+    first = None if by_title or layout.header is None else (layout.header[named], layout.header[column])
+    return NamedLabels([row[named] for row in rows], labels, first)
 
 
 def delimiter(path: Path) -> str:
