@@ -63,8 +63,8 @@ def join_labels(
     missing, unknown = only_in(samples, label_of), only_in(given.names, samples)
     if missing:
         what = f"no label for {len(missing)} of the {count} samples in {of}{such_as(missing)}"
-        others = f"{len(unknown)} of its {len(given.names)} names are not there{such_as(unknown)}"
-        raise DataError(where, f"{what}, and {others}", f"use the same names, {ONLY_LABELS}")
+        others = f", and {len(unknown)} of its {len(given.names)} names are not there{such_as(unknown)}"
+        raise DataError(where, what + (others if unknown else ""), f"use the same names, {ONLY_LABELS}")
     refuse_repeated(where, [name for name in given.names if name not in set(unknown)], "keep one label for each name")
     if unknown:
         note(f"{where}: left out {counted(len(unknown), 'name')} not in {of}{such_as(unknown)}")
