@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
+import pandas
 import pytest
 
 QUICK = ("--k", 3, "--iterations", 5, "--normalize", "none", "-q")
@@ -81,8 +81,8 @@ for k in 2 3; do
         mccgr factorize X.h5 -k $k --seed $seed $quick -o $k-$seed.h5
     done
 done
-mccgr evaluate ?-?.h5 --format json 2> /dev/null > scores.jsonl
-mccgr factorize X.h5 -k 3 --seed 3 $quick -o - | mccgr evaluate --format json 2> /dev/null >> scores.jsonl
+mccgr evaluate ?-?.h5 -q --format json > scores.jsonl
+mccgr factorize X.h5 -k 3 --seed 3 $quick -o - | mccgr evaluate -q --format json >> scores.jsonl
 
 if mccgr factorize nowhere.h5 -k 3 2> upstream | mccgr evaluate 2> downstream; then exit 9; fi
 """
@@ -105,10 +105,6 @@ def shell(X_file, tmp_path):
 
 def read_lines(path: Path) -> list[dict[str, Any]]:
     """JSON lines, as a notebook reads them."""
-    try:
-        import pandas
-    except ImportError:
-        return [json.loads(line) for line in path.read_text().splitlines()]
     found: list[dict[str, Any]] = pandas.read_json(path, lines=True).to_dict("records")
     return found
 
@@ -121,6 +117,7 @@ def test_a_shell_script_of_pipes_and_loops_ends_well(shell, tmp_path):
     assert told["name"] == "X.factors.clusters.h5\n"
     assert "accuracy  1.0000" in told["by-name"]
     assert told["by-name"] == told["by-data"] == told["streamed"]
+    assert "clustered first" not in done.stderr
     assert told["note"].startswith("standard input holds factors, clustered first")
     assert {one.name for one in tmp_path.glob("X*.h5")} == {"X.h5", "X.factors.h5", "X.factors.clusters.h5"}
     assert told["infos"].count("sha256") == 3

@@ -11,7 +11,8 @@ import click
 
 from mccgr_cli.cli import options
 from mccgr_cli.cli.help import GroupedOption
-from mccgr_cli.cli.progress import say
+from mccgr_cli.cli.options import Output
+from mccgr_cli.cli.progress import Reporter
 from mccgr_cli.errors import one_line
 
 if TYPE_CHECKING:
@@ -23,7 +24,8 @@ if TYPE_CHECKING:
 @options.labels("CLUSTERS")
 @options.output_format("table", "json", "csv")
 @click.option("--no-header", is_flag=True, cls=GroupedOption, help="With --format csv: leave out the line of names.")
-def command(sources: tuple[str, ...], labels: str | None, style: str, no_header: bool) -> None:
+@options.gathered("output", Output, only=("quiet",))
+def command(sources: tuple[str, ...], labels: str | None, style: str, no_header: bool, output: Output) -> None:
     """Compare clusters with the true classes.
 
     CLUSTERS is a file from cluster, predict or factorize, or the folder of mccgr run; without it, standard input is
@@ -48,7 +50,7 @@ def command(sources: tuple[str, ...], labels: str | None, style: str, no_header:
     """
     if style != "csv":
         options.refuse_given(("no_header",), f"--format {style} has no header", "leave it out")
-    evaluate(sources, labels, style, header=not no_header)
+    evaluate(sources, labels, style, Reporter(output.quiet, output.verbose), header=not no_header)
 
 
 @dataclass(frozen=True)
@@ -63,13 +65,11 @@ class Judged:
         return summary(self.scores) | self.facts
 
 
-def evaluate(
-    sources: Sequence[str], labels: str | None, style: str, header: bool = True, note: Callable[[str], None] = say
-) -> None:
+def evaluate(sources: Sequence[str], labels: str | None, style: str, reporter: Reporter, header: bool = True) -> None:
     """Print the scores of clusters files."""
     from mccgr_cli.cli.job import show
 
-    results = [judge(source, labels, note) for source in sources]
+    results = [judge(source, labels, reporter.note) for source in sources]
     show(as_csv(results, header) if style == "csv" else FORMATS[style](results))
 
 

@@ -127,8 +127,8 @@ def command(
 
     run(request)
     if labels is not None or has_labels(request.folder):
-        note = Reporter(output.quiet, output.verbose).note
-        evaluate((str(request.folder / "clusters.h5"),), labels, style, note=note)
+        reporter = Reporter(output.quiet, output.verbose)
+        evaluate((str(request.folder / "clusters.h5"),), labels, style, reporter)
 
 
 def run(request: Request) -> None:
