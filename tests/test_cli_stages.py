@@ -342,7 +342,7 @@ def test_transform_matches_features_by_name(mccgr, refused, factors, tmp_path):
     with h5py.File(tmp_path / "a.h5") as a, h5py.File(tmp_path / "b.h5") as b:
         np.testing.assert_allclose(a["W"][()], b["W"][()], rtol=1e-9)
     np.savetxt(tmp_path / "c.csv", X, delimiter=",", header=",".join(["other", *names[1:]]), comments="")
-    assert "no feature 'f0'" in refused("transform", factors, tmp_path / "c.csv")
+    assert "no feature 'f0'" in refused("transform", factors, tmp_path / "c.csv", "-q")
 
 
 def test_info_names_the_silenced_features(mccgr, tmp_path):

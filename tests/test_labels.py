@@ -95,12 +95,12 @@ def test_labels_without_names_are_joined_by_row_order_and_that_is_said(mccgr, cl
     outcome = mccgr("evaluate", clusters, "--labels", tmp_path / "shuffled.txt", "--format", "json")
     assert json.loads(outcome.stdout)["accuracy"] < 0.6
     assert outcome.stderr == (
-        f"{tmp_path}/shuffled.txt: labels are joined by row order, as {tmp_path}/shuffled.txt has no names of samples\n"
+        f"{tmp_path}/shuffled.txt: labels are joined by row order: no names of samples in {tmp_path}/shuffled.txt\n"
     )
     ordered, nameless = [*zip(NAMES, CLASSES, strict=True)], save_clusters(tmp_path / "nameless.h5", None)
     outcome = mccgr("evaluate", nameless, "--labels", save_table(tmp_path / "a.csv", ordered), "--format", "json")
     assert json.loads(outcome.stdout)["accuracy"] == 1.0
-    assert f"by row order, as {nameless} has no names" in outcome.stderr
+    assert f"by row order: no names of samples in {nameless}" in outcome.stderr
 
 
 def test_numbers_of_rows_are_no_names_of_samples(mccgr, clusters, tmp_path):

@@ -161,7 +161,11 @@ class Job:
         """An input, remembered for provenance; ``matrix`` says how to read a matrix."""
         how = matrix or MatrixInput(source)
         with phase(f"reading {'standard input' if source == '-' else source}", "bytes", size_of_file(source)):
-            loaded = load(source, kinds=kinds, transpose=how.transpose, label_key=how.label_key)
+            loaded = load(source, kinds=kinds, transpose=how.transpose, label_key=how.label_key, header=how.header)
+        for note in loaded.notes:
+            if note not in invocation().notes:  # several stages may read the same file
+                self.reporter.note(note)
+                invocation().notes.append(note)
         main = next((name for name in ("X", "W", "A", "assignments") if name in loaded.contents), None)
         self.reporter.detail(f"read {loaded.name}: {main} {shape_of(loaded.contents[main])}" if main else loaded.name)
         if source != "-":

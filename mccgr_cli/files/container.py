@@ -58,6 +58,8 @@ FACTORS = {
     "rho": Field("d", "real", required=True, within=NON_NEGATIVE),
     **{f"history/{name}": Field("t", "real", required=True) for name in HISTORY},
 }
+# What is learnt from the rows for their normalization: the inverse document frequencies for tfidf.
+LEARNT = {"idf": Field("d", "real", within=NON_NEGATIVE)}
 # Old samples as points, with which new samples are compared: how samples become points, and those of some samples.
 LANDMARKS = {
     "landmarks/right": Field("da", "real", within=(-1e15, 1e15)),
@@ -120,10 +122,11 @@ CHECKPOINT = {
 SCHEMA: Mapping[str, Mapping[str, Field]] = {
     "matrix": {"X": Field("nd", "matrix", required=True), **NAMES, **EXTRACTED},
     "graph": {"A": Field("nn", "matrix", required=True, within=NON_NEGATIVE), "sample_names": NAMES["sample_names"]},
-    "factors": {**FACTORS, **NAMES, **LANDMARKS, **DENSITY, "outlier": PREDICTED["outlier"]},
+    "factors": {**FACTORS, **LEARNT, **NAMES, **LANDMARKS, **DENSITY, "outlier": PREDICTED["outlier"]},
     "clusters": {
         "assignments": Field("n", "whole", required=True),
         **{name: replace(field, required=False) for name, field in FACTORS.items()},  # if factors were clustered
+        **LEARNT,
         **NAMES,
         **LANDMARKS,
         **DENSITY,

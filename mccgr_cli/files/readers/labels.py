@@ -54,7 +54,7 @@ def join_labels(
     if nameless or given.names is None or samples is None:
         if len(labels) != count:
             raise DataError(where, f"{len(labels)} labels for {count} samples", "give one label for each sample")
-        note(f"{where}: labels are joined by row order, as {' and '.join(nameless)} has no names of samples")
+        note(f"{where}: labels are joined by row order: no names of samples in {' and '.join(nameless)}")
         return labels
     if list(samples) == list(given.names):
         return labels
