@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mccgr_cli.cli import options, types
-from mccgr_cli.cli.evaluate import true_classes
 from mccgr_cli.cli.extract import ImageInput
 from mccgr_cli.cli.options import Output, Resources
 from mccgr_cli.errors import DataError, MccgrError, ParameterError
@@ -96,6 +95,7 @@ def report(
     """Write the HTML report of a clusters file."""
     from mccgr_cli.cli.cluster import clustered
     from mccgr_cli.cli.job import Job
+    from mccgr_cli.files.readers.labels import true_classes
     from mccgr_cli.images.find import SUFFIXES
     from mccgr_cli.output import report as page
 
@@ -103,8 +103,10 @@ def report(
         if job.has_default_name:
             job.write_beside(clusters.source, "report", ".html")
         loaded = clustered(job.load(clusters.source, ("clusters", "factors")), job.reporter.note)
+        note = job.reporter.note if caller is None else job.reporter.detail  # 'mccgr run' says it with the scores
+        truth = true_classes(loaded, clusters.labels, note)
         with phase("choosing samples to show"):
-            findings = page.find(loaded, true_classes(loaded, clusters.labels), appearance.show)
+            findings = page.find(loaded, truth, appearance.show)
         images = duplicates = None
         if clusters.images is not None:
             shared = (appearance.thumbnail, clusters.max_pixels)
