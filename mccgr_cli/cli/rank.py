@@ -112,11 +112,14 @@ def rank(
     from mccgr_cli.cli.job import Job, show
     from mccgr_cli.workflow import division, ranking, stages
     from mccgr_cli.workflow.choice import settle
+    from mccgr_cli.workflow.texts import normalization_for
 
     parameters = options.parameters(matrix, settings, graph, trials, normalize=normalize)
     del parameters["k"]
     with Job("rank", output, parameters, resources=resources, caller=caller) as job:
-        X = stages.prepare(job.load_matrix(matrix), "none", "float64")
+        loaded = job.load_matrix(matrix)
+        normalize = normalization_for(loaded, normalize)
+        X = stages.prepare(loaded, "none", "float64")
         whole = X.shape[0]
         X = ranking.draw_samples(X, trials.samples, settings.seed)
         ks = trials.ks or ranking.usual_ks(X.shape, trials.share)

@@ -148,8 +148,8 @@ def find_duplicates(job: Job, loaded: Loaded, clusters: ReportInput) -> list[Dup
 
 def thumbnails(job: Job, findings: Findings, folder: str, shared: tuple[int, int]) -> dict[int, Any]:
     """The image of every sample in the report, by its number."""
+    from mccgr_cli.files.folders import count_of
     from mccgr_cli.images.decode import DECODER_CRASHED
-    from mccgr_cli.images.find import count_of
     from mccgr_cli.images.thumbnails import Thumbnail, locate_images, make_thumbnail
 
     contents, order = findings.contents, findings.order.tolist()
