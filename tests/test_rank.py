@@ -116,6 +116,31 @@ def test_a_doubtful_answer_says_so():
     assert "try more" in beyond.reasons
 
 
+def test_reasons_have_the_numbers_of_the_table(mccgr, X_file):
+    noise = recommend(criteria_columns([0.4, 0.7996], [0.98765, 1.06543, 1.2]), (2, 3))
+    assert "held-out error 0.988 ± 0.010 for k = 1, 1.065 ± 0.010 for k = 2" in noise.reasons
+    assert not any(char in noise.reasons for char in "\n\r")
+    found = mccgr("rank", X_file, "--k", "2-4", *FAST).stdout
+    row = next(line.split() for line in found.splitlines() if line.startswith("3 *"))
+    assert f"({row[3]} ± {row[4]} for the least of them)" in found
+
+
+def test_clusters_are_reliable_if_the_table_says_so():
+    for value, firm in ((0.7996, True), (0.7994, False)):
+        best = recommend(criteria_columns([0.4, value, 0.2], [1, 0.6, 0.2, 0.2]), (2, 3, 4))
+        assert (best.k, best.firm, "weak" in best.reasons) == (3, firm, not firm)
+        assert best.reasons.startswith("In doubt.") is not firm
+
+
+@pytest.mark.parametrize("firm", [True, False])
+def test_a_figure_says_that_the_answer_is_in_doubt(firm):
+    columns = criteria_columns([0.5, 1.0], [1, 0.6, 0.2])
+    rest = {name: np.full(3, np.nan) for name in ("agreement", "cophenetic", "dispersion")}
+    contents = Contents("ranks", columns | rest | {"runs": np.full(3, 2)}, {"recommended": 3, "firm": firm})
+    figure = plots.criteria([Loaded(contents, "r.h5", "0" * 64)], Drawing(), pytest.fail)
+    assert figure.axes[0].get_title(loc="left") == f"recommended: k = 3{'' if firm else ' (in doubt)'}"
+
+
 def test_the_standard_error_is_that_of_differences_under_the_same_masks():
     by_mask = np.array([[2.0, 1.0], [3.0, 2.0], [4.0, 3.0]])  # masks differ, differences do not
     found = columns_of_errors(by_mask)

@@ -7,7 +7,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from mccgr_cli.catalog import RANK_HEADINGS
+from mccgr_cli.catalog import RANK_DECIMALS, RANK_HEADINGS
 from mccgr_cli.cli import options, types
 from mccgr_cli.cli.options import MatrixInput, Output, Resources
 from mccgr_cli.fields import Bounds, basic_option, whole
@@ -170,7 +170,7 @@ def as_table(found: Ranking) -> str:
 def format_value(value: float | None) -> str:
     if value is None:
         return "-"
-    return f"{value:.3f}" if isinstance(value, float) else str(value)
+    return f"{value:.{RANK_DECIMALS}f}" if isinstance(value, float) else str(value)
 
 
 def as_json(found: Ranking) -> str:
