@@ -84,14 +84,16 @@ def representative(ks: Sequence[int]) -> list[int]:
 
 
 def groups_of(ks: Sequence[int]) -> list[tuple[int, ...]]:
-    """The k above 1 in groups that share a graph: the largest k of a group is less than 4 times the smallest.
+    """The k above 1 in groups that share a graph: 2, 3, 4 to 15, 16 to 63, and so on.
+
+    Few clusters are those that depend most on the weights of the features in the graph.
 
     >>> groups_of((1, 2, 3, 4, 6, 8, 15, 20))
-    [(20,), (4, 6, 8, 15), (2, 3)]
+    [(20,), (4, 6, 8, 15), (3,), (2,)]
     """
     groups: dict[int, list[int]] = {}
     for k in sorted(set(ks) - {1}, reverse=True):
-        groups.setdefault((k.bit_length() + 1) // 2, []).insert(0, k)
+        groups.setdefault(k if k < 4 else (k.bit_length() + 1) // 2 + 2, []).insert(0, k)
     return [tuple(group) for group in groups.values()]
 
 
