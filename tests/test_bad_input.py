@@ -70,7 +70,7 @@ def test_a_file_of_ours_without_X(refused, tmp_path):
 def test_the_wrong_kind_of_file(mccgr, refused, X_file, tmp_path):
     mccgr("factorize", X_file, "--k", 2, "-o", tmp_path / "F.h5")
     assert "factors" in refused(*factorize(tmp_path / "F.h5"))
-    assert "mccgr cluster" in refused("evaluate", tmp_path / "F.h5")
+    assert "mccgr cluster" in refused("evaluate", X_file)
     assert "mccgr graph" in refused("factorize", X_file, "--k", 2, "--graph", tmp_path / "F.h5")
     assert "mccgr factorize" in refused("transform", X_file, X_file)
 

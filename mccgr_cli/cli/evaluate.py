@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from mccgr_cli.cli import options
+from mccgr_cli.settings import ClusterSettings
 
 if TYPE_CHECKING:
     from mccgr_cli.core.metrics import Scores
@@ -35,7 +37,7 @@ def command(source: str, labels: str | None, style: str) -> None:
     Prints the accuracy (clusters are matched with classes by the Hungarian algorithm), the normalized mutual
     information (NMI, divided by the larger entropy, as in the paper), the adjusted Rand index (ARI), the purity, and
     the number of samples of each class in each cluster. If CLUSTERS is from predict, a cluster keeps the class that it
-    has among the old samples.
+    has among the old samples. Factors, and a checkpoint of factorize, are clustered first, as 'mccgr cluster' does it.
 
     \b
     Examples:
@@ -52,9 +54,13 @@ def evaluate(source: str, labels: str | None, style: str) -> None:
     from mccgr_cli.cli.progress import say
     from mccgr_cli.core import metrics
     from mccgr_cli.errors import DataError
-    from mccgr_cli.files.readers import load
+    from mccgr_cli.workflow import stages
+    from mccgr_cli.workflow.checkpoints import load_with_checkpoints
 
-    loaded = load(source, kinds=("clusters",))
+    loaded = load_with_checkpoints(source, ("clusters", "factors"), say)
+    if loaded.contents.kind == "factors":
+        how = ClusterSettings()
+        loaded = replace(loaded, contents=stages.cluster(loaded, "none", how.assign, how.k, how.restarts, how.seed))
     truth = true_classes(loaded, labels)
     if truth is None:
         raise DataError(loaded.name, "no labels to compare the clusters with", "give them with --labels FILE")

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +14,15 @@ from scipy import sparse
 from mccgr_cli import __version__
 from mccgr_cli.blocks.protocol import BlockSource
 from mccgr_cli.catalog import HISTORY
+from mccgr_cli.core.graph import graph_health
 from mccgr_cli.core.solver import PATIENCE, Best, Factors, Progress
-from mccgr_cli.errors import DataError
+from mccgr_cli.errors import DataError, ParameterError
+from mccgr_cli.fields import checked, settings_of
 from mccgr_cli.files.container import Contents
 from mccgr_cli.files.provenance import Input
-from mccgr_cli.files.readers import Loaded, split_inner, suffix_of
-from mccgr_cli.settings import Settings
+from mccgr_cli.files.readers import Loaded, load, split_inner, suffix_of
+from mccgr_cli.settings import INITS, Settings
+from mccgr_cli.workflow.stages import factors_contents
 
 STATE = "state/"  # the group of what a solver must know beside W and H
 
@@ -51,13 +54,14 @@ class Checkpoint:
     progress: Progress
     A: sparse.csr_array[Any] | None
     choice: str | None = None  # how the normalization was chosen
+    names: Mapping[str, Any] = field(default_factory=dict)  # labels, and names of samples and features
 
 
 def checkpoint_contents(checkpoint: Checkpoint) -> Contents:
     progress, run = checkpoint.progress, checkpoint.run
     update = progress.update.items()
     datasets: dict[str, Any] = {name if name in ("W", "H") else STATE + name: value for name, value in update}
-    datasets |= history_datasets("history", progress.history)
+    datasets |= {"rho": progress.rho, **history_datasets("history", progress.history), **checkpoint.names}
     if checkpoint.A is not None:
         datasets["A"] = checkpoint.A
     attributes: dict[str, Any] = {
@@ -119,7 +123,48 @@ def read_progress(file: Loaded, settings: Settings, X: BlockSource) -> Progress:
         raise damaged(file) from None
     if not fits:
         raise damaged(file)
-    return Progress(restart, history, quiet, state, random, alpha, best)
+    return Progress(restart, history, quiet, state, contents["rho"], random, alpha, best)
+
+
+def load_with_checkpoints(
+    source: str,
+    kinds: Sequence[str],
+    note: Callable[[str], None],
+    transpose: bool = False,
+    label_key: str | None = None,
+) -> Loaded:
+    """Read a file. Where factors are accepted, a checkpoint is too: it stands for the W and H that its run has now."""
+    accepted = (*kinds, "checkpoint") if "factors" in kinds else kinds
+    loaded = load(source, kinds=accepted, transpose=transpose, label_key=label_key)
+    if loaded.contents.kind != "checkpoint" or "checkpoint" in kinds:
+        return loaded
+    note(f"{loaded.name}: {position(loaded.contents)}")
+    return replace(loaded, contents=factors_so_far(loaded))
+
+
+def position(checkpoint: Contents) -> str:
+    """Where a run is, in words."""
+    restart = checkpoint.attributes.get("restart")
+    start = f" of start {restart + 1}" if isinstance(restart, int) and restart > 0 else ""
+    return f"checkpoint after {len(checkpoint['history/objective']) - 1} iterations{start}"
+
+
+def factors_so_far(file: Loaded) -> Contents:
+    """The contents of the factors file that the run in a checkpoint would write now, but without landmarks."""
+    contents, parameters = file.contents, read_run(file).parameters
+    about, A = contents.attributes, contents.datasets.get("A")
+    try:
+        given = {name: parameters[name] for name in settings_of(Settings)}
+        settings = checked(Settings, {**given, "init": given["init"] if given["init"] in INITS else INITS[0]})
+        history = {name: contents[f"history/{name}"] for name in HISTORY}
+        H = contents["H"].astype(contents["W"].dtype)
+        factors = Factors(contents["W"], H, contents["rho"], history, converged=False, alpha=float(about["alpha"]))
+        normalization = str(parameters["normalize"])
+        health = None if A is None else graph_health(sparse.csr_array(A))
+    except (KeyError, TypeError, ValueError, ParameterError):
+        raise damaged(file) from None
+    found = factors_contents(factors, settings, normalization, contents.names(), health, about.get("choice"))
+    return replace(found, attributes={**found.attributes, "ended_by": "checkpoint"}, provenance=contents.provenance)
 
 
 def read_best(contents: Contents, about: Mapping[str, Any], dtype: np.dtype[Any]) -> Best | None:
