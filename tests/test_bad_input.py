@@ -164,10 +164,10 @@ def test_new_samples_with_other_features(mccgr, refused, X_file, tmp_path):
     assert "7 features where the basis has 24" in refused("transform", tmp_path / "F.h5", path)
 
 
-def test_standard_input_that_is_empty_or_not_hdf5(refused):
-    assert "empty" in refused("cluster", "-", "-o", "-", stdin=b"")
+def test_standard_input_that_is_empty_or_not_hdf5(refused, X_file):
+    assert "nothing arrived" in refused("cluster", "-", "-o", "-", stdin=b"")
     assert "standard input" in refused("cluster", "-", "-o", "-", stdin=b"hello")
-    assert "-o" in refused("cluster", "-", stdin=b"", status=2)
+    assert "-o" in refused("cluster", "-", stdin=X_file.read_bytes(), status=2)
 
 
 # Outputs

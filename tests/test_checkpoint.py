@@ -268,7 +268,7 @@ def test_a_checkpoint_is_no_output_and_no_input(mccgr, refused, X_file, interrup
     precious.write_text("precious")
     assert "is not a checkpoint" in refused(*command, precious, "--overwrite")
     assert precious.read_text() == "precious"
-    assert "the state of a run" in refused("report", interrupted)
+    assert "the state of a run" in refused("table", interrupted)
     assert "- cannot be read again" in refused(
         "factorize", "-", "--k", 2, "--checkpoint", tmp_path / "D.h5", "-o", tmp_path / "E.h5", status=2
     )

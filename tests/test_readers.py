@@ -532,7 +532,7 @@ def test_standard_input_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("content", "what"),
     [
-        (b"", "empty; the command before the pipe may have failed"),
+        (b"", "nothing arrived; did the command before the pipe fail?"),
         (b"1,2\n", "not HDF5"),
         (encode(Contents("matrix", {"X": X}))[:1000], "damaged or truncated HDF5 file"),
     ],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from mccgr_cli.cli import options
@@ -9,7 +10,11 @@ from mccgr_cli.cli.options import MatrixInput, Output
 from mccgr_cli.settings import NORMALIZATIONS, ClusterSettings, RowSettings
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from mccgr_cli.cli.job import Caller
+    from mccgr_cli.files.container import Contents
+    from mccgr_cli.files.readers import Loaded
 
 ROWS = {
     "default": "none",
@@ -52,19 +57,37 @@ def cluster(
     parameters = options.parameters(matrix, clusters, normalize=normalize)
     with Job("cluster", output, parameters, derived=(matrix.source, "clusters"), caller=caller) as job:
         loaded = job.load(matrix.source, ("factors", "clusters", "matrix"), matrix)
-        contents = stages.cluster(loaded, normalize, clusters.assign, clusters.k, clusters.restarts, clusters.seed)
-        job.reporter.note(describe(contents["assignments"]))
-        note = doubt(contents["assignments"], contents.attributes["cluster_k"])
-        if note is not None:
-            job.reporter.note(note)
+        contents = stages.cluster(loaded, normalize, clusters)
+        for line in describe(contents):
+            job.reporter.note(line)
         job.write(contents)
 
 
-def describe(assignments: Any) -> str:
+def clustered(loaded: Loaded, note: Callable[[str], None]) -> Loaded:
+    """Clusters of factors, as ``mccgr cluster`` makes them by default; a file that has clusters already stays."""
+    from mccgr_cli.workflow import stages
+
+    if loaded.contents.kind == "clusters":
+        return loaded
+    contents = stages.cluster(loaded, "none", ClusterSettings())
+    first, *doubts = describe(contents)
+    for line in (f"{loaded.name} holds factors, clustered first as by 'mccgr cluster'; {first}", *doubts):
+        note(line)
+    return replace(loaded, contents=replace(contents, provenance=loaded.contents.provenance))
+
+
+def describe(clusters: Contents) -> list[str]:
+    """A line with the number and sizes of the clusters, and one if a cluster is too large."""
+    assignments = clusters["assignments"]
+    doubtful = doubt(assignments, clusters.attributes["cluster_k"])
+    return [sizes(assignments), *([] if doubtful is None else [doubtful])]
+
+
+def sizes(assignments: Any) -> str:
     import numpy as np
 
-    ids, sizes = np.unique(assignments, return_counts=True)
-    listed = " ".join(str(size) for size in sizes[:20]) + (" ..." if len(sizes) > 20 else "")
+    ids, counts = np.unique(assignments, return_counts=True)
+    listed = " ".join(str(count) for count in counts[:20]) + (" ..." if len(ids) > 20 else "")
     return f"clusters: {len(ids)} of {len(assignments)} samples, sizes {listed}"
 
 

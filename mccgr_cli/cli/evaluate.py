@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from mccgr_cli.cli import options
-from mccgr_cli.settings import ClusterSettings
 
 if TYPE_CHECKING:
     from mccgr_cli.core.metrics import Scores
@@ -34,15 +32,19 @@ def true_classes(loaded: Loaded, labels: str | None) -> list[str] | None:
 def command(source: str, labels: str | None, style: str) -> None:
     """Compare clusters with the true classes.
 
+    CLUSTERS is a file from cluster, predict or factorize, or the folder of mccgr run; without it, standard input is
+    read. Factors are clustered first, as by 'mccgr cluster'.
+
     Prints the accuracy (clusters are matched with classes by the Hungarian algorithm), the normalized mutual
     information (NMI, divided by the larger entropy, as in the paper), the adjusted Rand index (ARI), the purity, and
     the number of samples of each class in each cluster. If CLUSTERS is from predict, a cluster keeps the class that it
-    has among the old samples. Factors, and a checkpoint of factorize, are clustered first, as 'mccgr cluster' does it.
+    has among the old samples.
 
     \b
     Examples:
       mccgr evaluate X.factors.clusters.h5
       mccgr evaluate clusters.h5 --labels classes.txt --format json
+      mccgr factorize X.h5 --k 5 | mccgr evaluate
       mccgr cluster X.factors.h5 | mccgr evaluate --format csv
     """
     evaluate(source, labels, style)
@@ -50,17 +52,15 @@ def command(source: str, labels: str | None, style: str) -> None:
 
 def evaluate(source: str, labels: str | None, style: str) -> None:
     """Print the scores of a clusters file."""
+    from mccgr_cli.cli.cluster import clustered
     from mccgr_cli.cli.job import show
     from mccgr_cli.cli.progress import say
     from mccgr_cli.core import metrics
     from mccgr_cli.errors import DataError
-    from mccgr_cli.workflow import stages
+    from mccgr_cli.files.readers import clusters_file
     from mccgr_cli.workflow.checkpoints import load_with_checkpoints
 
-    loaded = load_with_checkpoints(source, ("clusters", "factors"), say)
-    if loaded.contents.kind == "factors":
-        how = ClusterSettings()
-        loaded = replace(loaded, contents=stages.cluster(loaded, "none", how.assign, how.k, how.restarts, how.seed))
+    loaded = clustered(load_with_checkpoints(clusters_file(source), ("clusters", "factors"), say), say)
     truth = true_classes(loaded, labels)
     if truth is None:
         raise DataError(loaded.name, "no labels to compare the clusters with", "give them with --labels FILE")

@@ -77,8 +77,8 @@ def command(clusters: ReportInput, appearance: Appearance, resources: Resources,
     typical first and least certain last, and the features that distinguish it; outliers; the objective in each
     iteration; the weights of the features; the neighbour graph; and every command that led to CLUSTERS. In the report
     you can search, select samples, rename and merge clusters, and download the result as CSV. CLUSTERS is a file from
-    cluster; without it, standard input is read. The report is one file that loads nothing from elsewhere. The same
-    input gives the same bytes.
+    cluster, predict or factorize; without it, standard input is read. Factors are clustered first, as by
+    'mccgr cluster'. The report is one file that loads nothing from elsewhere. The same input gives the same bytes.
 
     \b
     Examples:
@@ -94,6 +94,7 @@ def report(
     clusters: ReportInput, appearance: Appearance, resources: Resources, output: Output, caller: Caller | None = None
 ) -> None:
     """Write the HTML report of a clusters file."""
+    from mccgr_cli.cli.cluster import clustered
     from mccgr_cli.cli.job import Job
     from mccgr_cli.images.find import SUFFIXES
     from mccgr_cli.output import report as page
@@ -101,7 +102,7 @@ def report(
     with Job("report", output, options.parameters(clusters, appearance), resources=resources, caller=caller) as job:
         if job.has_default_name:
             job.write_beside(clusters.source, "report", ".html")
-        loaded = job.load(clusters.source, ("clusters",))
+        loaded = clustered(job.load(clusters.source, ("clusters", "factors")), job.reporter.note)
         with phase("choosing samples to show"):
             findings = page.find(loaded, true_classes(loaded, clusters.labels), appearance.show)
         images = duplicates = None

@@ -23,7 +23,7 @@ from mccgr_cli.errors import DataError, ParameterError
 from mccgr_cli.files.container import DENSITY, FACTORS, LANDMARKS, Contents
 from mccgr_cli.files.lazy_matrix import StoredMatrix
 from mccgr_cli.files.readers import Loaded
-from mccgr_cli.settings import NORMALIZATIONS, ORTHOGONAL, GraphSettings, Settings
+from mccgr_cli.settings import NORMALIZATIONS, ORTHOGONAL, ClusterSettings, GraphSettings, Settings
 from mccgr_cli.workflow.factorization import choose_graph
 
 GRAPH_COUNTS = ("edges", "isolated", "components")  # of GraphHealth, stored with factors
@@ -94,11 +94,9 @@ def factors_contents(
     return Contents("factors", {"W": factors.W, "H": factors.H, "rho": factors.rho, **history, **names}, attributes)
 
 
-def cluster(
-    source: Loaded, normalization: str, assign: str | None, k: int | None, restarts: int, seed: int
-) -> Contents:
+def cluster(source: Loaded, normalization: str, clusters: ClusterSettings) -> Contents:
     """Clusters of the coefficients in a factors file, or of the samples in a matrix file (the baseline)."""
-    contents = source.contents
+    contents, k, assign = source.contents, clusters.k, clusters.assign
     names = contents.names()
     if contents.kind == "matrix":
         if k is None or assign == "max":
@@ -115,9 +113,10 @@ def cluster(
     components, k = samples.shape[1], k or samples.shape[1]
     if assign is None:
         assign = assignment_of(contents.attributes.get("form") == ORTHOGONAL and k == components)
-    assignments = assign_clusters(samples, k, assign, restarts, seed)
+    assignments = assign_clusters(samples, k, assign, clusters.restarts, clusters.seed)
     kept = {name: contents[name] for name in (*FACTORS, *LANDMARKS, *DENSITY, "outlier") if name in contents}
-    chosen = {"cluster_k": k, "cluster_assign": assign, "cluster_restarts": restarts, "cluster_seed": seed}
+    chosen = {"cluster_k": k, "cluster_assign": assign, "cluster_restarts": clusters.restarts}
+    chosen["cluster_seed"] = clusters.seed
     if contents.kind == "matrix":
         chosen["normalize"] = normalization
     certainty, kind = certainty_of(below_one(samples)[0] if "W" in contents else samples, assignments, assign)

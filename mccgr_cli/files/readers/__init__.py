@@ -159,8 +159,7 @@ def opened(typed: str) -> Iterator[Source]:
                 file = first_look.enter_context(path.open("rb"))
                 digest, heaps = look_through(file)
             if file.seek(0, 2) == 0:
-                remedy = "the command before the pipe may have failed" if handle is file else "make it again"
-                raise DataError(name, "empty" if handle is file else "empty file", remedy)
+                raise nothing_arrived(name) if handle is file else DataError(name, "empty file", "make it again")
             has_signature = hdf5.is_hdf5(file)
             if has_signature:
                 hdf5.check_heaps(file, heaps, name)
@@ -179,6 +178,11 @@ def split_inner(typed: str) -> tuple[str, str | None]:
 def require_name(typed: str) -> None:
     if not typed:
         raise DataError("''", "no file name", "the command that should give it may have failed")
+
+
+def nothing_arrived(where: str) -> DataError:
+    """What is said of an empty pipe."""
+    return DataError(where, "nothing arrived", "did the command before the pipe fail?")
 
 
 @contextmanager
