@@ -485,11 +485,6 @@ __main__.run()
     assert len(done.stderr.splitlines()) == 1
 
 
-def test_a_file_separated_by_semicolons(refused, tmp_path):
-    (tmp_path / "X.csv").write_text("1;2\n3;4\n")
-    assert "separated by ';'" in refused(*factorize(tmp_path / "X.csv"))
-
-
 def test_a_device_is_not_read(refused):
     assert "a device" in refused(*factorize("/dev/zero"), "-o", "-")
 

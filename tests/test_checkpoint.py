@@ -269,9 +269,8 @@ def test_a_checkpoint_is_no_output_and_no_input(mccgr, refused, X_file, interrup
     assert "is not a checkpoint" in refused(*command, precious, "--overwrite")
     assert precious.read_text() == "precious"
     assert "the state of a run" in refused("table", interrupted)
-    assert "- cannot be read again" in refused(
-        "factorize", "-", "--k", 2, "--checkpoint", tmp_path / "D.h5", "-o", tmp_path / "E.h5", status=2
-    )
+    piped = ("factorize", "-", "--k", 2, "--checkpoint", tmp_path / "D.h5", "-o", tmp_path / "E.h5")
+    assert "- cannot be read again" in refused(*piped, status=2, stdin=X_file.read_bytes())
 
 
 def test_two_runs_do_not_share_a_checkpoint(X_file, refused, interrupted, tmp_path):
@@ -300,7 +299,7 @@ def ended_there(mccgr, X_file, interrupted, tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("command", "more"),
     [
-        ("evaluate", ("--format", "json")),
+        ("evaluate", ()),
         ("top", ("--format", "csv")),
         ("plot", ("--figure", "weights", "-o", "-")),
         ("plot", ("--figure", "embedding", "-o", "-")),

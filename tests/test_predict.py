@@ -179,7 +179,7 @@ def test_features_are_matched_by_name(mccgr, refused, clusters, tmp_path):
     one, other = (rows_of(mccgr("predict", clusters, tmp_path / path)) for path in ("a.csv", "b.csv"))
     assert [row["cluster"] for row in one] == [row["cluster"] for row in other]
     np.savetxt(tmp_path / "c.csv", X, delimiter=",", header=",".join(["other", *names[1:]]), comments="")
-    assert "no feature 'f0'" in refused("predict", clusters, tmp_path / "c.csv")
+    assert "no feature 'f0'" in refused("predict", clusters, tmp_path / "c.csv", "-q")
 
 
 def test_the_same_clusters_with_little_memory(mccgr, tmp_path):

@@ -359,8 +359,11 @@ def test_labels_of_another_matrix_are_left_alone(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("value", [1.5, np.nan, np.inf])
 def test_labels_must_be_whole_or_text(value: float, tmp_path: Path) -> None:
-    message = refused(hdf5(tmp_path / "a.h5", X=X, Y=np.array([1.0, 2, value, 1, 2, 1])))
-    assert f"labels: {value:g} of sample 2" in message
+    path = hdf5(tmp_path / "a.h5", X=X, Y=np.array([1.0, 2, value, 1, 2, 1]))
+    assert f"labels: {value:g} of sample 2" in refused(path, label_key="Y")
+    loaded = load(str(path))  # nobody asked for them
+    assert "labels" not in loaded.contents
+    assert loaded.notes == (f"{path}: labels: {value:g} of sample 2 is not a label, so labels are left out",)
 
 
 def test_a_second_matrix_called_y_is_not_labels(tmp_path: Path) -> None:
@@ -387,7 +390,7 @@ def test_container_labels_without_names_get_them(tmp_path: Path) -> None:
         (",a,b\n0,1,2\n1,3,4\n", 2, ["0", "1"], ["a", "b"]),  # pandas
         (",0,1\n0,1,2\n1,3,4\n", 2, ["0", "1"], ["0", "1"]),  # pandas without names
         (",400,410\nr1,1,2\n", 1, ["r1"], ["400", "410"]),
-        ("id,1,2\n7,1,2\n", 1, None, ["id", "1", "2"]),
+        ("id,1,2\n7,1,2\n", 1, ["7"], ["1", "2"]),
         ("a\n1\n2\n", 2, None, ["a"]),
         ('"a, b",c\n"1",2\n', 1, None, ["a, b", "c"]),
         ("# of x,c\n1,2\n", 1, None, ["# of x", "c"]),
@@ -778,10 +781,10 @@ def test_damaged_mtx_is_refused(text: str, what: str, tmp_path: Path) -> None:
     assert what in refused(write(tmp_path / "a.mtx", text))
 
 
-def test_text_that_is_not_utf8_is_refused(tmp_path: Path) -> None:
-    for text in ("größe\n1\n", "1,2\n" * 9999 + "größe\n"):
-        (tmp_path / "a.csv").write_bytes(text.encode("latin-1"))
-        assert "not UTF-8 text (byte 0xf6)" in refused(tmp_path / "a.csv")
+def test_text_that_is_neither_utf8_nor_of_windows_is_refused(tmp_path: Path) -> None:
+    for text in (b"gr\x81\xdfe\n1\n", b"1,2\n" * 9999 + b"gr\x81\xdfe\n", b"\xef\xbb\xbfgr\x81\n1\n"):
+        (tmp_path / "a.csv").write_bytes(text)
+        assert "not UTF-8 text (byte 0x81)" in refused(tmp_path / "a.csv")
 
 
 WHOLE: dict[str, Callable[[Path], Any]] = {

@@ -59,7 +59,10 @@ def stored_options(run: Run) -> dict[str, Any]:
     found = dict(run.parameters)
     init = found.pop("init")
     values = [checked(kind, {"init": INITS[0], **found}) for kind in (Settings, GraphSettings, RowSettings)]
-    names = {name: found[name] for name in ("source", "label_key", "graph_file")} | {"path": run.output, "init": init}
+    names = {name: found[name] for name in ("source", "label_key", "header", "graph_file")} | {
+        "path": run.output,
+        "init": init,
+    }
     for name in names.values():
         if name is not None and (not isinstance(name, str) or "\0" in name or not os.fsencode(name)):
             raise TypeError

@@ -120,7 +120,7 @@ def describe_like(job: Job, chosen: ImageInput, known: Describer) -> Loaded:
     job.refuse_overwriting(image.path for image in collection.images)
     (contents,), sha256 = describe(job, chosen, collection, known, Learning(), Description())
     job.inputs.append(Input(chosen.source, sha256))
-    finished = finish_matrix(contents.datasets, False, chosen.source)
+    finished = finish_matrix(contents.datasets, False, chosen.source, [])
     return Loaded(replace(contents, datasets=finished), chosen.source, sha256)
 
 

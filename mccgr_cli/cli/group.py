@@ -40,6 +40,7 @@ class Invocation:
     owns_process: bool = False  # False where a test or another program calls the command
     written: bool = False  # the result is complete, so an interrupt comes too late
     leaves: str = "nothing was written"  # what an interrupt leaves behind, and what to do then
+    notes: list[str] = field(default_factory=list)  # what was said of the inputs
     reads_data: bool = False  # standard input is the main input, not the name of it
     command_line: Sequence[str] | None = None  # if it is not that of the process: with a name from standard input
     began: float = field(default_factory=lambda: time_limit.now())

@@ -35,12 +35,17 @@ def command(matrix: MatrixInput, style: str) -> None:
       mccgr info X.factors.h5 --format json
     """
     from mccgr_cli.cli.job import show
+    from mccgr_cli.cli.progress import say
     from mccgr_cli.cli.tables import shape_of
     from mccgr_cli.files.container import SCHEMA
     from mccgr_cli.files.readers import load
 
     kinds = tuple(SCHEMA)
-    loaded = load(matrix.source, kinds=kinds, transpose=matrix.transpose, label_key=matrix.label_key)
+    loaded = load(
+        matrix.source, kinds=kinds, transpose=matrix.transpose, label_key=matrix.label_key, header=matrix.header
+    )
+    for note in loaded.notes:
+        say(note)
     contents = loaded.contents
     facts = {
         "file": loaded.name,

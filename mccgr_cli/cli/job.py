@@ -33,7 +33,7 @@ from mccgr_cli.files.atomic_write import (
 from mccgr_cli.files.container import Contents, encode
 from mccgr_cli.files.lazy_matrix import StoredMatrix
 from mccgr_cli.files.provenance import Input, record
-from mccgr_cli.files.readers import FORMATS, HDF5_SUFFIXES, Loaded, input_errors, split_inner
+from mccgr_cli.files.readers import FORMATS, HDF5_SUFFIXES, Loaded, input_errors, load, split_inner
 from mccgr_cli.settings import GraphSettings, Settings
 from mccgr_cli.system.memory import available_memory, format_bytes, require_minimum
 from mccgr_cli.system.phases import listening, phase
@@ -159,11 +159,22 @@ class Job:
 
     def load(self, source: str, kinds: Sequence[str], matrix: MatrixInput | None = None) -> Loaded:
         """An input, remembered for provenance; ``matrix`` says how to read a matrix."""
-        from mccgr_cli.workflow.checkpoints import load_with_checkpoints
+        from mccgr_cli.workflow.checkpoints import as_factors, with_checkpoints
 
         how = matrix or MatrixInput(source)
         with phase(f"reading {'standard input' if source == '-' else source}", "bytes", size_of_file(source)):
-            loaded = load_with_checkpoints(source, kinds, self.reporter.note, how.transpose, how.label_key)
+            loaded = load(
+                source,
+                kinds=with_checkpoints(kinds),
+                transpose=how.transpose,
+                label_key=how.label_key,
+                header=how.header,
+            )
+            loaded = as_factors(loaded, kinds)
+        for note in loaded.notes:
+            if note not in invocation().notes:  # several stages may read the same file
+                self.reporter.note(note)
+                invocation().notes.append(note)
         main = next((name for name in ("X", "W", "A", "assignments") if name in loaded.contents), None)
         self.reporter.detail(f"read {loaded.name}: {main} {shape_of(loaded.contents[main])}" if main else loaded.name)
         if source != "-":

@@ -166,6 +166,11 @@ class MatrixInput:
         "(.h5ad).",
         metavar="NAME",
     )
+    header: str = basic_option(
+        "auto",
+        "Whether the first line of a .csv or .tsv file names the columns. auto: judged by the values.",
+        values=("auto", "yes", "no"),
+    )
 
 
 @dataclass(frozen=True)

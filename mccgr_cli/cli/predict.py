@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 FORMATS = ("csv", "json", "h5")
 FOR_IMAGES = ("jobs", "network_file", *settings_of(ImageInput))
-FOR_MATRICES = ("transpose", "label_key", "memory")
+FOR_MATRICES = ("transpose", "label_key", "header", "memory")
 RESULT: dict[str, dict[str, Any]] = {
     "path": {
         "help": "Output file. The suffix decides the format: .csv, .json, or .h5 for other commands of mccgr. - is "
@@ -114,7 +114,8 @@ def command(
             samples = describe_like(job, images, describer)
         else:
             samples = job.load_matrix(matrix)
-        X = place(samples, job.room(None, None), stages.learnt_with(learnt)[1])
+        normalization, idf = stages.rows_like(learnt, samples, samples.contents["X"].shape[1])
+        X = place(samples, job.room(None, None), normalization, idf=idf)
         job.note_if_on_disk(X)
         contents = prediction.predict(learnt, samples, X)
         job.reporter.note(describe(contents))
@@ -136,7 +137,7 @@ def are_images(source: str) -> bool:
 def describe(contents: Contents) -> str:
     from mccgr_cli.cli import cluster
 
-    return f"{cluster.describe(contents['assignments'])}, mean certainty {contents['certainty'].mean():.2f}"
+    return f"{cluster.sizes(contents['assignments'])}, mean certainty {contents['certainty'].mean():.2f}"
 
 
 def as_text(contents: Contents, where: str, form: str, job: Job) -> bytes:

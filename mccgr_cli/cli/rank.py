@@ -129,7 +129,8 @@ def rank(
         settled = settle(MemoryBlocks(X), settings, normalize, graph)
         if settled.choice is not None:
             job.reporter.note(f"{settled.choice}, for k = {middle}")
-        X, plan = rows.normalize(X, settled.normalize), replace(plan, settings=settings, graph=settled.graph)
+        X = rows.normalize(X, settled.normalize, settled.idf)
+        plan = replace(plan, settings=settings, graph=settled.graph)
         if X.shape[0] < whole:
             job.reporter.note(f"{X.shape[0]} of {whole} samples are used, drawn at random (--samples)")
         found = do_tasks(job, X, plan)

@@ -41,7 +41,7 @@ FOR_IMAGES = (
     *settings_of(ImageInput),
     *settings_of(ModelSettings),
 )
-FOR_MATRICES = ("transpose", "label_key")
+FOR_MATRICES = ("transpose", "label_key", "header")
 FOLDER: dict[str, dict[str, Any]] = {
     "path": {
         "help": "Output folder. It is created if it does not exist.",
@@ -127,7 +127,7 @@ def command(
     with limited(resources.time_limit):
         run(request)
         if labels is not None or has_labels(request.folder):
-            evaluate(str(request.folder / "clusters.h5"), labels, style)
+            evaluate((str(request.folder / "clusters.h5"),), labels, style)
 
 
 def run(request: Request) -> None:

@@ -51,7 +51,7 @@ def prepared(
         raw = loaded.contents.datasets["X"].prepared_as("none", rows.dtype)
         stays = room.is_exceeded_by(raw.size) or cluster is not None
         settled = chosen_for(job, loaded, raw, stays, rows, settings, graph)
-        X = place(loaded, room, settled.normalize, rows.dtype, keep_in_file=cluster is not None)
+        X = place(loaded, room, settled.normalize, rows.dtype, cluster is not None, settled.idf)
         if cluster is not None:
             from mccgr_cli.distributed.blocks import ClusterBlocks
 

@@ -34,7 +34,8 @@ def command(factors: str, matrix: MatrixInput, resources: Resources, output: Out
     with Job("transform", output, parameters, derived=(matrix.source, "coefficients"), resources=resources) as job:
         learnt = job.load(factors, ("factors", "clusters"))
         new = job.load_matrix(matrix)
-        X = place(new, job.room(None, None), stages.learnt_with(learnt)[1])
+        normalization, idf = stages.rows_like(learnt, new, new.contents["X"].shape[1])
+        X = place(new, job.room(None, None), normalization, idf=idf)
         job.note_if_on_disk(X)
         contents = stages.transform_matrix(learnt, new, X)
         job.reporter.note(f"coefficients: {contents['W'].shape[0]} samples on {contents['W'].shape[1]} components")

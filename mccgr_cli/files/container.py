@@ -58,6 +58,8 @@ FACTORS = {
     "rho": Field("d", "real", required=True, within=NON_NEGATIVE),
     **{f"history/{name}": Field("t", "real", required=True) for name in HISTORY},
 }
+# What is learnt from the rows for their normalization: the inverse document frequencies for tfidf.
+LEARNT = {"idf": Field("d", "real", within=NON_NEGATIVE)}
 # Old samples as points, with which new samples are compared: how samples become points, and those of some samples.
 LANDMARKS = {
     "landmarks/right": Field("da", "real", within=(-1e15, 1e15)),
@@ -109,10 +111,10 @@ RANKS = {name: Field("r", "whole" if name in ("k", "runs") else "real", required
 # A run between two iterations: the factors, the names of samples and features, what else the solver must know
 # (Update.restore checks that it fits), and the best of earlier starts.
 CHECKPOINT = {
-    **{name: FACTORS[name] for name in ("W", "H", "rho")},
+    **FACTORS,
+    **LEARNT,
     **NAMES,
     "state/*": Field("*", "real", within=(-1e300, 1e300)),
-    **{f"history/{name}": FACTORS[f"history/{name}"] for name in HISTORY},
     **{f"best/{name}": replace(FACTORS[name], required=False) for name in ("W", "H", "rho")},
     **{f"best/history/{name}": Field("b", "real") for name in HISTORY},
     "A": Field("nn", "matrix", within=NON_NEGATIVE),
@@ -120,10 +122,11 @@ CHECKPOINT = {
 SCHEMA: Mapping[str, Mapping[str, Field]] = {
     "matrix": {"X": Field("nd", "matrix", required=True), **NAMES, **EXTRACTED},
     "graph": {"A": Field("nn", "matrix", required=True, within=NON_NEGATIVE), "sample_names": NAMES["sample_names"]},
-    "factors": {**FACTORS, **NAMES, **LANDMARKS, **DENSITY, "outlier": PREDICTED["outlier"]},
+    "factors": {**FACTORS, **LEARNT, **NAMES, **LANDMARKS, **DENSITY, "outlier": PREDICTED["outlier"]},
     "clusters": {
         "assignments": Field("n", "whole", required=True),
         **{name: replace(field, required=False) for name, field in FACTORS.items()},  # if factors were clustered
+        **LEARNT,
         **NAMES,
         **LANDMARKS,
         **DENSITY,

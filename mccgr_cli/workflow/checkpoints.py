@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,7 @@ from mccgr_cli.errors import DataError, ParameterError
 from mccgr_cli.fields import checked, settings_of
 from mccgr_cli.files.container import Contents
 from mccgr_cli.files.provenance import Input
-from mccgr_cli.files.readers import Loaded, load, split_inner, suffix_of
+from mccgr_cli.files.readers import Loaded, split_inner, suffix_of
 from mccgr_cli.settings import INITS, Settings
 from mccgr_cli.workflow.stages import factors_contents
 
@@ -54,7 +54,7 @@ class Checkpoint:
     progress: Progress
     A: sparse.csr_array[Any] | None
     choice: str | None = None  # how the normalization was chosen
-    names: Mapping[str, Any] = field(default_factory=dict)  # labels, and names of samples and features
+    names: Mapping[str, Any] = field(default_factory=dict)  # labels, names of samples and features, and idf
 
 
 def checkpoint_contents(checkpoint: Checkpoint) -> Contents:
@@ -126,20 +126,17 @@ def read_progress(file: Loaded, settings: Settings, X: BlockSource) -> Progress:
     return Progress(restart, history, quiet, state, contents["rho"], random, alpha, best)
 
 
-def load_with_checkpoints(
-    source: str,
-    kinds: Sequence[str],
-    note: Callable[[str], None],
-    transpose: bool = False,
-    label_key: str | None = None,
-) -> Loaded:
-    """Read a file. Where factors are accepted, a checkpoint is too: it stands for the W and H that its run has now."""
-    accepted = (*kinds, "checkpoint") if "factors" in kinds else kinds
-    loaded = load(source, kinds=accepted, transpose=transpose, label_key=label_key)
-    if loaded.contents.kind != "checkpoint" or "checkpoint" in kinds:
-        return loaded
-    note(f"{loaded.name}: {position(loaded.contents)}")
-    return replace(loaded, contents=factors_so_far(loaded))
+def with_checkpoints(kinds: Sequence[str]) -> tuple[str, ...]:
+    """The kinds of files to read where these are accepted: a checkpoint stands for factors (:func:`as_factors`)."""
+    return (*kinds, "checkpoint") if "factors" in kinds else tuple(kinds)
+
+
+def as_factors(file: Loaded, kinds: Sequence[str]) -> Loaded:
+    """The W and H that the run in a checkpoint has now, if the checkpoint itself is not among these kinds."""
+    if file.contents.kind != "checkpoint" or "checkpoint" in kinds:
+        return file
+    notes = (*file.notes, f"{file.name}: {position(file.contents)}")
+    return replace(file, contents=factors_so_far(file), notes=notes)
 
 
 def position(checkpoint: Contents) -> str:
@@ -163,7 +160,8 @@ def factors_so_far(file: Loaded) -> Contents:
         health = None if A is None else graph_health(sparse.csr_array(A))
     except (KeyError, TypeError, ValueError, ParameterError):
         raise damaged(file) from None
-    found = factors_contents(factors, settings, normalization, contents.names(), health, about.get("choice"))
+    names, choice, idf = contents.names(), about.get("choice"), contents.datasets.get("idf")
+    found = factors_contents(factors, settings, normalization, names, health, choice, idf)
     return replace(found, attributes={**found.attributes, "ended_by": "checkpoint"}, provenance=contents.provenance)
 
 

@@ -27,7 +27,8 @@ from mccgr_cli.system.memory import require_memory
 if TYPE_CHECKING:
     from mccgr_cli.files.readers.hdf5 import HDF5Variables
 
-# "X", and where the file has them "labels" (not yet coded), "sample_names" and "feature_names"
+# "X", and where the file has them "labels" (not yet coded; "labels_are_guessed": nobody asked for them), "sample_names"
+# and "feature_names". In words, "about": what was taken for what, and "instead": what to use if X has negative values.
 Found: TypeAlias = dict[str, Any]
 
 MATRIX_NAMES = ("X", "fea", "arr_0")  # arr_0: what numpy.savez calls an array without a name
@@ -48,6 +49,7 @@ def read_variables(variables: Variables, inner: str | None, label_key: str | Non
     label_name = label_key or guess_labels(variables, but=matrix_name)
     if label_name:
         found["labels"] = variables.labels(label_name)
+        found["labels_are_guessed"] = label_key is None
     # The file may have several matrices: labels of another length belong to another one.
     if label_name and inner and not label_key and np.size(found["labels"]) not in found["X"].shape:
         del found["labels"]

@@ -62,7 +62,9 @@ class Target:
 def opened_target(path: str) -> Iterator[Target]:
     """What must be known of the file. Until the block ends, programs that respect the locks of HDF5 cannot write it."""
     with opened(path) as source:
-        if not source.is_hdf5 or source.inner is not None:
+        if source.inner is not None:
+            raise DataError(path, "results go into the whole file", f"leave out ::{source.inner}")
+        if not source.is_hdf5:
             raise DataError(path, "not an AnnData file", "name an .h5ad file")
         with hdf5.opened(source.handle, path) as file:
             samples, features = (names_in(file, frame, path) for frame in FRAMES)

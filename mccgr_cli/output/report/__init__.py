@@ -17,7 +17,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from mccgr_cli import __version__
-from mccgr_cli.output.curves import COLOURS, MARKERS
+from mccgr_cli.output.colours import COLOURS, MARKERS
 from mccgr_cli.output.provenance import commands, first_input, pairs
 from mccgr_cli.output.report import sections
 from mccgr_cli.output.report.charts import FRAME
