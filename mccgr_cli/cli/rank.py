@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from mccgr_cli.catalog import RANK_DECIMALS, RANK_HEADINGS
 from mccgr_cli.cli import options, types
 from mccgr_cli.cli.options import MatrixInput, Output, Resources
+from mccgr_cli.cli.time_limit import limited
 from mccgr_cli.fields import Bounds, basic_option, whole
 from mccgr_cli.settings import GraphSettings, RowSettings, Settings
 
@@ -62,7 +63,7 @@ KEPT = {
 @options.preset
 @options.matrix("MATRIX")
 @options.gathered("graph", GraphSettings)
-@options.resources("jobs", "scheduler")
+@options.resources("jobs", "scheduler", "time_limit")
 def command(
     matrix: MatrixInput,
     trials: Trials,
@@ -92,7 +93,8 @@ def command(
       mccgr rank X.h5 --k 2-15 -o ranks.h5 && mccgr plot ranks.h5 -o ranks.svg
       mccgr factorize X.h5 --k "$(mccgr rank X.h5 --k 2-15 --format k)"
     """
-    rank(matrix, trials, settings, graph, rows.normalize, style, resources, output)
+    with limited(resources.time_limit):
+        rank(matrix, trials, settings, graph, rows.normalize, style, resources, output)
 
 
 def rank(

@@ -62,8 +62,9 @@ class MatrixOption:
 def command(source: str, selection: Selection, given: MatrixOption, style: str, resources: Resources) -> None:
     """List the features that make each cluster, such as words or genes.
 
-    FACTORS is a file from factorize or cluster, or the folder of mccgr run; without it, standard input is read. With
-    --of clusters, factors are clustered first, as by 'mccgr cluster'. Clusters without factors need --matrix.
+    FACTORS is a file from factorize or cluster, a checkpoint, or the folder of mccgr run; without it, standard input is
+    read. With --of clusters, factors are clustered first, as by 'mccgr cluster'. Clusters without factors need
+    --matrix.
 
     score says how much the feature sets the group apart from the average sample. It is p log(p / q): p is the share of
     the feature in the group, and q its share in the average sample. times is p / q. Shares are those of WH times the
