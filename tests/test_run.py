@@ -423,7 +423,7 @@ def test_every_option_of_a_stage_is_an_option_of_the_run():
     from mccgr_cli.cli import cluster, extract, factorize, rank, report
 
     own = {parameter.name for parameter in run_command.params}
-    left_out = {"graph_file", "checkpoint", "checkpoint_every", "resume", "images", "restarts", "normalize"}
-    left_out |= {"ks", "runs", "share", "samples"}
+    left_out = {"graph_file", "checkpoint", "checkpoint_every", "resume", "images", "matrix", "restarts"}
+    left_out |= {"normalize", "ks", "runs", "share", "samples"}
     for stage in (extract, rank, factorize, cluster, report):
         assert {parameter.name for parameter in stage.command.params} - own - left_out == set()

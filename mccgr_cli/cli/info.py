@@ -65,6 +65,7 @@ def health(contents: Contents) -> dict[str, Any]:
 
     from mccgr_cli.core.graph import graph_health
     from mccgr_cli.texts.settings import COUNTS_OF, WORDS
+    from mccgr_cli.workflow.checkpoints import position
 
     facts: dict[str, Any] = {}
     if "X" in contents:
@@ -83,6 +84,8 @@ def health(contents: Contents) -> dict[str, Any]:
     if "W" in contents:
         facts["unused components"] = int(np.count_nonzero(contents["W"].max(axis=0) == 0))
         facts["samples without coefficients"] = int(np.count_nonzero(contents["W"].max(axis=1) == 0))
+    if contents.kind == "checkpoint":
+        facts["state"] = position(contents)
     if "history/objective" in contents:
         facts["iterations done"] = len(contents["history/objective"]) - 1
         facts["objective"] = float(contents["history/objective"][-1])

@@ -138,10 +138,13 @@ def command(
     chosen = (k if isinstance(k, int) else None, settings, graph, rows)
     kind, shown = kind_of(matrix.source, texts), (clusters, appearance, labels)
     request = Request(matrix, *chosen, *about_images, texts, counting, *shown, resources, output, kind)
+    from mccgr_cli.cli.progress import Reporter
+
     with limited(resources.time_limit):
         run(request)
         if labels is not None or has_labels(request.folder):
-            evaluate((str(request.folder / "clusters.h5"),), labels, style)
+            reporter = Reporter(output.quiet, output.verbose)
+            evaluate((str(request.folder / "clusters.h5"),), labels, style, reporter)
 
 
 def run(request: Request) -> None:
@@ -175,7 +178,8 @@ def run(request: Request) -> None:
 
 def check(request: Request) -> None:
     """Refuse at once what a stage would refuse late."""
-    from mccgr_cli.files.readers import input_errors, load_labels, split_inner
+    from mccgr_cli.files.readers import input_errors, split_inner
+    from mccgr_cli.files.readers.labels import load_labels
 
     words = request.learning.words
     if not request.output.path:

@@ -108,13 +108,13 @@ RESULTS = {
 }
 # One row for every number of components that was tried; NaN where a criterion has no value.
 RANKS = {name: Field("r", "whole" if name in ("k", "runs") else "real", required=True) for name in RANK_HEADINGS}
-# A run between two iterations: the factors, what else the solver must know (Update.restore checks that it fits), and
-# the best of earlier starts.
+# A run between two iterations: the factors, the names of samples and features, what else the solver must know
+# (Update.restore checks that it fits), and the best of earlier starts.
 CHECKPOINT = {
-    "W": FACTORS["W"],
-    "H": FACTORS["H"],
+    **FACTORS,
+    **LEARNT,
+    **NAMES,
     "state/*": Field("*", "real", within=(-1e300, 1e300)),
-    **{f"history/{name}": FACTORS[f"history/{name}"] for name in HISTORY},
     **{f"best/{name}": replace(FACTORS[name], required=False) for name in ("W", "H", "rho")},
     **{f"best/history/{name}": Field("b", "real") for name in HISTORY},
     "A": Field("nn", "matrix", within=NON_NEGATIVE),
