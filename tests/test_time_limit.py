@@ -16,7 +16,7 @@ from mccgr_cli.files.readers import load
 from mccgr_cli.system import time_limit
 from mccgr_cli.system.signals import postponed_interrupts
 from mccgr_cli.system.time_limit import TimeLimit, TimeUp, alarmed
-from mccgr_cli.workflow import experiment, stages
+from mccgr_cli.workflow import experiment, ranking, stages
 
 STEP = 200.0  # seconds of an iteration, on the clock of the tests
 LIMIT = ("--time-limit", "1h")  # 17 iterations, one more, and a minute for writing
@@ -169,6 +169,14 @@ def test_an_experiment_keeps_its_finished_runs_and_the_same_command_continues(mc
     assert done.status == 0
     assert "continuing after 2 of 4 trials" in done.stderr
     assert names(tmp_path) == ["R.h5", "X.h5"]
+
+
+@needs_alarms
+def test_a_ranking_ends_with_its_workers(refused, X_file, tmp_path, monkeypatch):
+    monkeypatch.setattr(ranking, "run_task", lambda *_: signal.raise_signal(signal.SIGALRM))
+    command = ("rank", X_file, "--k", "2-3", "--runs", 2, "--jobs", 0, "-o", tmp_path / "R.h5", "-q")
+    assert refused(*command, *LIMIT, status=124).startswith("mccgr: ended by --time-limit 3600s; ")
+    assert "R.h5" not in names(tmp_path)
 
 
 @pytest.mark.usefixtures("clock")

@@ -201,7 +201,9 @@ class Keeper:
         return Run(self.job.parameters, self.job.output.path, self.job.inputs)
 
     @contextmanager
-    def watching(self, A: sparse.csr_array[Any] | None, choice: str | None) -> Iterator[OnPause]:
+    def watching(
+        self, A: sparse.csr_array[Any] | None, choice: str | None, names: Mapping[str, Any]
+    ) -> Iterator[OnPause]:
         """A function for the solver to call between iterations. Signals wait for it, then end the run."""
         from mccgr_cli.system.signals import recorded_interrupts
         from mccgr_cli.workflow.checkpoints import damaged
@@ -209,7 +211,7 @@ class Keeper:
         with recorded_interrupts() as noted:
 
             def pause(progress: Callable[[], Progress]) -> bool:
-                self.save = partial(self.write, progress, A, choice)
+                self.save = partial(self.write, progress, A, choice, names)
                 limit = invocation().limit
                 ends = limit is not None and limit.ends_steps()
                 if ends or noted.number is not None or time.monotonic() >= self.due:
@@ -250,7 +252,13 @@ class Keeper:
             self.save()
             raise fault.with_remedy(self.remedy) if self.remedy else fault from None
 
-    def write(self, current: Callable[[], Progress], A: sparse.csr_array[Any] | None, choice: str | None) -> None:
+    def write(
+        self,
+        current: Callable[[], Progress],
+        A: sparse.csr_array[Any] | None,
+        choice: str | None,
+        names: Mapping[str, Any],
+    ) -> None:
         """Save the state. If that fails, the run continues."""
         from mccgr_cli.files.atomic_write import write_files
         from mccgr_cli.files.container import encode
@@ -258,7 +266,7 @@ class Keeper:
         from mccgr_cli.workflow.checkpoints import Checkpoint, checkpoint_contents
 
         progress = current()
-        contents = checkpoint_contents(Checkpoint(self.run(), progress, A, choice))
+        contents = checkpoint_contents(Checkpoint(self.run(), progress, A, choice, names))
         encoded = encode(replace(contents, provenance=self.job.provenance()))
         try:
             write_files({self.path: encoded}, overwrite=True, later=postponed_interrupts)

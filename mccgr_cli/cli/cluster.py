@@ -33,10 +33,10 @@ ROWS = {
 def command(matrix: MatrixInput, clusters: ClusterSettings, rows: RowSettings, output: Output) -> None:
     """Cluster the samples by their coefficients W.
 
-    FACTORS is a file from factorize or transform; without it, standard input is read. You can also give a matrix: then
-    k-means clusters its rows, as a baseline to compare with, and --k is required. --transpose, --label-key and
-    --normalize are for matrices only. For a fair comparison, give the --normalize that factorize used ('mccgr info'
-    shows it): the default of this command is none.
+    FACTORS is a file from factorize or transform, or a checkpoint of factorize; without it, standard input is read. You
+    can also give a matrix: then k-means clusters its rows, as a baseline to compare with, and --k is required.
+    --transpose, --label-key and --normalize are for matrices only. For a fair comparison, give the --normalize that
+    factorize used ('mccgr info' shows it): the default of this command is none.
 
     \b
     Examples:

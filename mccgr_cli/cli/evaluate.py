@@ -80,8 +80,13 @@ def judge(source: str, labels: str | None, note: Callable[[str], None]) -> Judge
     from mccgr_cli.files.readers import clusters_file, load
     from mccgr_cli.files.readers.labels import true_classes
     from mccgr_cli.output.run_facts import run_facts
+    from mccgr_cli.workflow.checkpoints import as_factors, with_checkpoints
 
-    loaded = clustered(load(clusters_file(source), kinds=("clusters", "factors")), note)
+    kinds = ("clusters", "factors")
+    loaded = as_factors(load(clusters_file(source), kinds=with_checkpoints(kinds)), kinds)
+    for line in loaded.notes:
+        note(line)
+    loaded = clustered(loaded, note)
     truth = true_classes(loaded, labels, note)
     if truth is None:
         raise DataError(loaded.name, "no labels to compare the clusters with", "give them with --labels FILE")

@@ -159,16 +159,17 @@ def factorize(
             else:
                 A, choice = kept.A, kept.choice
             health = note_health(job, A, settings.k)
+            names = samples.loaded.contents.names()
+            learnt = {} if settled.idf is None else {"idf": settled.idf}
             with (
                 job.reporter.watching(settings.iterations, settings.restarts) as on_step,
-                keeper.watching(A, choice) if keeper is not None else watching_time() as on_pause,
+                keeper.watching(A, choice, {**names, **learnt}) if keeper is not None else watching_time() as on_pause,
             ):
                 resumed = kept.progress if kept is not None else None
                 factors = factorization.factorize(X, settings, A, starts, on_step, resumed, on_pause)
                 landmarks = learn_landmarks(X, factors.rho, settings.k, graph.evenness)
                 density, outlier = learn_density(X, landmarks, settings.k)
         job.reporter.note(describe(factors, settings))
-        names = samples.loaded.contents.names()
         contents = stages.factors_contents(factors, settings, settled.normalize, names, health, choice, settled.idf)
         contents = with_landmarks(contents, landmarks, density, outlier)
         with keeper.finishing(factors.stopped) if keeper is not None else nullcontext():

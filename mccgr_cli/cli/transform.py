@@ -16,10 +16,10 @@ from mccgr_cli.cli.options import MatrixInput, Output, Resources
 def command(factors: str, matrix: MatrixInput, resources: Resources, output: Output) -> None:
     """Compute the coefficients of new samples on a learnt basis.
 
-    FACTORS is a file from factorize (or clusters made from one). MATRIX has new samples with the same features. If both
-    files name their features, features are matched by name. The feature weights and the normalization of FACTORS are
-    used. The neighbour graph is not used. Without MATRIX, standard input is the matrix; FACTORS may be - for standard
-    input.
+    FACTORS is a file from factorize (or clusters made from one, or a checkpoint). MATRIX has new samples with the same
+    features. If both files name their features, features are matched by name. The feature weights and the normalization
+    of FACTORS are used. The neighbour graph is not used. Without MATRIX, standard input is the matrix; FACTORS may be -
+    for standard input.
 
     \b
     Examples:

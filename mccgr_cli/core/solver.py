@@ -95,6 +95,7 @@ class Progress:
     history: dict[str, Array]  # of this start
     quiet: int  # iterations in a row with little change
     update: dict[str, Any]  # see Update.state
+    rho: Array  # weights of the features, for whoever looks at it
     random: dict[str, Any]  # state of the random generator for later starts
     alpha: float | None  # as set by the first start
     best: Best | None
@@ -280,7 +281,8 @@ class SolverRun:
 
     def progress(self, rng: np.random.Generator, best: Best | None) -> Progress:
         state, random = self.update.state(), dict(rng.bit_generator.state)
-        return Progress(self.restart, self.history, self.still_steps, state, random, self.alpha, best)
+        rho = self.update.rho
+        return Progress(self.restart, self.history, self.still_steps, state, rho, random, self.alpha, best)
 
     def restore(self, progress: Progress) -> None:
         try:

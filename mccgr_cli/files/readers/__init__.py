@@ -92,7 +92,8 @@ def load(
 def require_kind(contents: Contents, kinds: Sequence[str], where: str) -> None:
     """Refuse a file of another kind."""
     if contents.kind not in kinds:
-        wanted, origins = zip(*(KINDS[kind] for kind in kinds), strict=True)
+        named = [kind for kind in kinds if kind != "checkpoint" or "factors" not in kinds]  # it stands for factors
+        wanted, origins = zip(*(KINDS[kind] for kind in named), strict=True)
         what = f"holds {KINDS[contents.kind][0]} where {' or '.join(wanted)} should be"
         raise DataError(where, what, f"such a file comes from {' or '.join(origins)}")
 
