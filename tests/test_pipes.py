@@ -105,8 +105,8 @@ def shell(X_file, tmp_path):
     path = f"{tmp_path / 'bin'}{os.pathsep}{os.environ['PATH']}"
 
     def run(script: str, **streams: Any) -> subprocess.CompletedProcess[str]:
-        words = ["bash", "-c", script]
-        return subprocess.run(words, cwd=tmp_path, env={**os.environ, "PATH": path}, text=True, check=False, **streams)
+        how = {"cwd": tmp_path, "env": {**os.environ, "PATH": path}, "text": True, "check": False}
+        return subprocess.run(["bash", "-c", script], **how, timeout=600, **streams)  # a command that waits is a fault
 
     return run
 
