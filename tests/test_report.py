@@ -431,7 +431,7 @@ def test_the_name_of_the_page_follows_from_that_of_the_clusters(mccgr, C_file, t
 def test_clusters_from_a_pipe(mccgr, refused, C_file):
     piped = mccgr("report", "-", "-o", "-", "-q", stdin=C_file.read_bytes())
     assert piped.output.startswith(b"<!DOCTYPE html>")
-    assert "-o: missing" in refused("report", "-", status=2)
+    assert "-o: missing" in refused("report", "-", status=2, stdin=C_file.read_bytes())
 
 
 def test_the_policy_allows_the_blocks_of_the_page_and_nothing_else(report, contents, images):

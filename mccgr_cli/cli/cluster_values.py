@@ -16,6 +16,7 @@ from mccgr_cli.output.dots import with_clusters
 from mccgr_cli.output.export import check_fit
 from mccgr_cli.settings import NORMALIZATIONS
 from mccgr_cli.workflow.placement import place
+from mccgr_cli.workflow.stages import learnt_idf
 
 
 def with_matrix(job: Job, clusters: Loaded, matrix: MatrixInput) -> tuple[Loaded, GroupValues]:
@@ -32,6 +33,6 @@ def with_matrix(job: Job, clusters: Loaded, matrix: MatrixInput) -> tuple[Loaded
     check_fit(given, clusters, job.reporter.note)
     places = np.unique(clusters.contents["assignments"], return_inverse=True)[1]
     named = {**given.contents.names(), **clusters.contents.datasets}
-    X = place(given, job.room(None, None), how)
+    X = place(given, job.room(None, None), how, idf=learnt_idf(clusters, how))
     job.note_if_on_disk(X)
     return replace(clusters, contents=replace(clusters.contents, datasets=named)), group_values(blocks_of(X), places)

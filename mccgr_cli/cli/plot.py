@@ -100,7 +100,7 @@ def command(
     """Draw what is in a file.
 
     \b
-    Of a file from factorize or cluster:
+    Of a file from factorize or cluster, or a checkpoint:
       convergence  the objective in each iteration; several FILEs are compared
       weights      the weights of the features, with the names of the lowest
       basis        the components as images
