@@ -713,9 +713,15 @@ def test_nothing_is_unpickled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     np.save("a.npy", bomb)
     np.savez("a.npz", X=bomb)
     Path("b.npy").write_bytes(pickle.dumps(Bomb()))
-    for name in ("a.npy", "a.npz", "b.npy"):
-        assert "not a readable .np" in refused(name)
+    for name, what in (("a.npy", "Python objects"), ("a.npz", "Python objects"), ("b.npy", "not a readable .npy")):
+        assert what in refused(name)
     assert not Path("exploded").exists()
+
+
+def test_cells_and_text_are_not_called_damage(tmp_path: Path) -> None:
+    scipy.io.savemat(tmp_path / "a.mat", {"X": np.array([[1.5, "x"], [2, 3]], object)})
+    assert "holds cells or objects; store numbers: in MATLAB cell2mat(X)" in refused(tmp_path / "a.mat")
+    assert "/X holds text where real numbers belong" in refused(hdf5(tmp_path / "a.h5", X=[["a", "b"]]))
 
 
 @pytest.mark.parametrize("kind", ["external link", "soft link through an external link", "virtual", "external storage"])

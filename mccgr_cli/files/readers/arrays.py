@@ -187,6 +187,9 @@ def read_array(file: IO[bytes], length: int, where: str) -> Array:
         converted = dtype.kind != "f" or dtype.itemsize not in (4, 8)
         require_memory(size + (8 * math.prod(shape) if converted else 0), where)
     file.seek(0)
+    if about is not None and about[1].hasobject:
+        what = "an array of Python objects, which mccgr does not open"
+        raise DataError(where, what, "save numbers or text: X.astype(float), names.astype(str)")
     values = np.asarray(np.lib.format.read_array(file, allow_pickle=False))
     if values.dtype.kind == "U" and values.size and values.ravel().view(np.uint32).max() > sys.maxunicode:
         raise ValueError("characters that are not Unicode")

@@ -72,6 +72,10 @@ def finish_x(X: StoredMatrix | Any, transpose: bool, where: str, instead: str) -
 
 def as_real(X: Any, where: str) -> Matrix:
     """float32 stays, every other real type becomes float64; sparse stays sparse."""
+    if X.dtype.kind == "O":
+        raise DataError(
+            where, "holds cells or objects", "store numbers: in MATLAB cell2mat(X), in Python X.astype(float)"
+        )
     if X.dtype.kind not in "fiub":
         kind = {"c": "complex numbers", "U": "text", "S": "text"}.get(X.dtype.kind, f"{X.dtype} values")
         raise DataError(where, f"holds {kind}", "NMF needs real numbers")

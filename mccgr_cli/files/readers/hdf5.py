@@ -39,6 +39,17 @@ def is_hdf5(file: BinaryIO) -> bool:
     return False
 
 
+def kind_of(path: str) -> str | None:
+    """The kind of a file of mccgr, as its root says; None for any other file."""
+    try:
+        if not Path(path).is_file():  # such as a pipe, which can be read only once
+            return None
+        with h5py.File(path, "r") as file:
+            return str(file.attrs.get("kind")) if is_container(file) else None
+    except (OSError, KeyError, RuntimeError, ValueError, TypeError, OverflowError):
+        return None
+
+
 def check_heaps(file: BinaryIO, places: Sequence[int], where: str) -> None:
     """An error if a heap of texts has an entry of length 0: HDF5 may loop for ever. It finds other faults itself."""
     if not places:
