@@ -3,6 +3,8 @@
     python -m benchmarks [iteration objective precision neighbours growth small solvers organize] [--data DATA]
                          [--figures DIR]
     python -m benchmarks suite DATA ...      the tables of docs/QUALITY.md; see python -m benchmarks suite --help
+    python -m benchmarks texts FILE ...      clusters of texts, with and without tf-idf; see its --help
+    python -m benchmarks rank-time --before CHECKOUT    mccgr rank in an older version and in this one
     python -m benchmarks display ...         what a terminal shows of a command, and when it is silent
 
 DATA has matrices/COIL20.mat, matrices/TDT2.mat, and caltech101/ with images. Without --data, the parts that need these
@@ -15,12 +17,26 @@ import argparse
 import sys
 from pathlib import Path
 
-from benchmarks import display, growth, iteration, neighbours, objective, organize, precision, small, solvers, suite
+from benchmarks import (
+    display,
+    growth,
+    iteration,
+    neighbours,
+    objective,
+    organize,
+    precision,
+    rank_time,
+    small,
+    solvers,
+    suite,
+    texts,
+)
 from benchmarks.timing import machine
 
 
 def main() -> None:
-    apart = {"suite": suite.main, "display": display.main}  # they have options of their own
+    # These have options of their own.
+    apart = {"suite": suite.main, "display": display.main, "texts": texts.main, "rank-time": rank_time.main}
     if sys.argv[1:2] and sys.argv[1] in apart:
         apart[sys.argv[1]](sys.argv[2:])
         return

@@ -24,6 +24,7 @@ class FigureType:
     drawn_by: str  # module and function of output.plots
     kinds: tuple[str, ...]  # of files that it can be drawn from
     of_several: bool = False  # files beside each other
+    takes_matrix: bool = False  # the matrix that the file was made from
 
 
 FIGURES = {
@@ -31,6 +32,7 @@ FIGURES = {
     "weights": FigureType("curves.weights", ("factors", "clusters")),
     "basis": FigureType("factors.basis", ("factors", "clusters")),
     "embedding": FigureType("factors.embedding", ("factors", "clusters")),
+    "dots": FigureType("dots.dots", ("factors", "clusters"), takes_matrix=True),
     "scores": FigureType("results.scores", ("results",)),
     "sweep": FigureType("results.sweep", ("results",)),
     "iterations": FigureType("results.iterations", ("results",)),
@@ -85,3 +87,4 @@ RANK_CRITERIA = (
 # The columns of a ranks file with their headings: the number of components, its distinct runs, then the criteria.
 RANK_HEADINGS = {"k": "k", "runs": "runs"}
 RANK_HEADINGS |= {name: text for criterion in RANK_CRITERIA for name, text in criterion.headings().items()}
+RANK_DECIMALS = 3  # of these values, in the table and in the reasons

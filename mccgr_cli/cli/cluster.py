@@ -20,7 +20,8 @@ ROWS = {
     "default": "none",
     "values": NORMALIZATIONS,
     "help": "Normalization of each row. none: values as they are. l1: sum 1. l2: length 1. sqrt: square root of every "
-    "value. hellinger: l1, then sqrt. log: mean 10, then log(1 + x).",
+    "value. hellinger: l1, then sqrt. log: mean 10, then log(1 + x). tfidf: for word counts; words of many texts count "
+    "less, then l2.",
 }
 
 
@@ -32,10 +33,10 @@ ROWS = {
 def command(matrix: MatrixInput, clusters: ClusterSettings, rows: RowSettings, output: Output) -> None:
     """Cluster the samples by their coefficients W.
 
-    FACTORS is a file from factorize or transform; without it, standard input is read. You can also give a matrix: then
-    k-means clusters its rows, as a baseline to compare with, and --k is required. --transpose, --label-key and
-    --normalize are for matrices only. For a fair comparison, give the --normalize that factorize used ('mccgr info'
-    shows it): the default of this command is none.
+    FACTORS is a file from factorize or transform, or a checkpoint of factorize; without it, standard input is read. You
+    can also give a matrix: then k-means clusters its rows, as a baseline to compare with, and --k is required.
+    --transpose, --label-key and --normalize are for matrices only. For a fair comparison, give the --normalize that
+    factorize used ('mccgr info' shows it): the default of this command is none.
 
     \b
     Examples:

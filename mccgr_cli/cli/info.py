@@ -64,6 +64,8 @@ def health(contents: Contents) -> dict[str, Any]:
     import numpy as np
 
     from mccgr_cli.core.graph import graph_health
+    from mccgr_cli.texts.settings import COUNTS_OF, WORDS
+    from mccgr_cli.workflow.checkpoints import position
 
     facts: dict[str, Any] = {}
     if "X" in contents:
@@ -73,7 +75,8 @@ def health(contents: Contents) -> dict[str, Any]:
         facts["empty features"] = int(np.count_nonzero(features == 0))
         facts["largest value"] = float(largest.max())
     if "skipped/names" in contents:
-        facts["skipped images"] = len(contents["skipped/names"])
+        noun = "texts" if contents.attributes.get(COUNTS_OF) == WORDS else "images"
+        facts[f"skipped {noun}"] = len(contents["skipped/names"])
         shown = map(": ".join, zip(contents["skipped/names"], contents["skipped/reasons"], strict=True))
         facts["skipped"] = first_few(list(shown), "; ")
     if "A" in contents:
@@ -81,6 +84,8 @@ def health(contents: Contents) -> dict[str, Any]:
     if "W" in contents:
         facts["unused components"] = int(np.count_nonzero(contents["W"].max(axis=0) == 0))
         facts["samples without coefficients"] = int(np.count_nonzero(contents["W"].max(axis=1) == 0))
+    if contents.kind == "checkpoint":
+        facts["state"] = position(contents)
     if "history/objective" in contents:
         facts["iterations done"] = len(contents["history/objective"]) - 1
         facts["objective"] = float(contents["history/objective"][-1])

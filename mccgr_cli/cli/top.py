@@ -11,14 +11,13 @@ from mccgr_cli.cli import options, types
 from mccgr_cli.cli.options import MatrixInput, Output, Resources
 from mccgr_cli.errors import DataError, ParameterError
 from mccgr_cli.fields import basic_option, whole
+from mccgr_cli.output.top_features import MEASURED, NUMBERS
 
 if TYPE_CHECKING:
     from mccgr_cli.files.container import Contents
     from mccgr_cli.workflow.top_features import Group, TopFeature
 
 LONGEST_NAME = 60  # letters in a table
-NUMBERS = {"score": "{:.4f}", "times": "x {:.3g}", "share": "{:.2%}"}
-MEASURED = {"mean": "{:.4g}", "mean_elsewhere": "{:.4g}", "fraction": "{:.0%}", "fraction_elsewhere": "{:.0%}"}
 
 
 @dataclass(frozen=True)
@@ -63,8 +62,9 @@ class MatrixOption:
 def command(source: str, selection: Selection, given: MatrixOption, style: str, resources: Resources) -> None:
     """List the features that make each cluster, such as words or genes.
 
-    FACTORS is a file from factorize or cluster, or the folder of mccgr run; without it, standard input is read. With
-    --of clusters, factors are clustered first, as by 'mccgr cluster'. Clusters without factors need --matrix.
+    FACTORS is a file from factorize or cluster, a checkpoint, or the folder of mccgr run; without it, standard input is
+    read. With --of clusters, factors are clustered first, as by 'mccgr cluster'. Clusters without factors need
+    --matrix.
 
     score says how much the feature sets the group apart from the average sample. It is p log(p / q): p is the share of
     the feature in the group, and q its share in the average sample. times is p / q. Shares are those of WH times the
