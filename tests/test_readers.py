@@ -24,6 +24,7 @@ from mccgr_cli.catalog import HISTORY
 from mccgr_cli.errors import DataError
 from mccgr_cli.files.container import Contents, encode
 from mccgr_cli.files.readers import load
+from mccgr_cli.files.readers.beside import CLASS_NAMES, ITEM_NAMES, LABEL_NAMES, MORE_LABEL_NAMES
 from mccgr_cli.files.readers.labels import load_labels
 from mccgr_cli.files.values import check_values
 
@@ -895,3 +896,9 @@ def test_what_cannot_be_names_or_labels_is_left_out(tmp_path: Path) -> None:
     assert [note.partition(", so ")[2] for note in loaded.notes] == ["y is left out", "genes is left out"]
     assert "Python objects" in loaded.notes[0]
     assert "Python objects" in refused(path, label_key="y")
+
+
+def test_all_usual_names_are_documented() -> None:
+    page = (Path(__file__).parent.parent / "docs" / "INPUT.md").read_text()
+    usual = (*LABEL_NAMES, *MORE_LABEL_NAMES, *CLASS_NAMES, *(name for names in ITEM_NAMES.values() for name in names))
+    assert [name for name in usual if f"`{name}`" not in page] == []
