@@ -5,6 +5,11 @@ from __future__ import annotations
 import csv
 import io
 import json
+import os
+import signal
+import subprocess
+import sys
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -25,7 +30,7 @@ from mccgr_cli.output.plots import ranks as plots
 from mccgr_cli.settings import Drawing, GraphSettings, Settings
 from mccgr_cli.workflow import ranking
 from mccgr_cli.workflow.factorization import choose_graph, factorize
-from mccgr_cli.workflow.ranking import criteria, subsamples
+from mccgr_cli.workflow.ranking import criteria, saved, subsamples
 from mccgr_cli.workflow.ranking.choice import columns_of_errors, recommend
 
 TEXTURES = Path(__file__).parent.parent / "sample_data" / "textures.h5"
@@ -288,6 +293,100 @@ def test_same_result_for_any_jobs(mccgr, X_file, tmp_path):
         contents = load(str(out), kinds=("ranks",)).contents
         found.append({name: np.asarray(values).tolist() for name, values in contents.datasets.items()})
     assert json.dumps(found[0]) == json.dumps(found[1])  # NaN are equal in text
+
+
+@pytest.fixture
+def interrupted(mccgr, monkeypatch):
+    """Run a command that is interrupted after some tasks of a ranking."""
+
+    def run(tasks, *arguments):
+        real, left = ranking.run_task, [None] * tasks
+
+        def perform(*given):
+            if not left:
+                raise KeyboardInterrupt
+            left.pop()
+            return real(*given)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(ranking, "run_task", perform)
+            outcome = mccgr(*arguments)
+        assert outcome.status == 130
+        return outcome
+
+    return run
+
+
+SEVEN_TASKS = ("--k", "2-3", "--runs", 2, "--jobs", 0)  # 3 masks with few_masks, the weights, 2 runs for 3; 2 for 2
+
+
+def test_an_interrupted_ranking_continues_and_writes_the_same_bytes(mccgr, interrupted, X_file, tmp_path):
+    whole, out = tmp_path / "whole" / "r.h5", tmp_path / "cut" / "r.h5"
+    for path in (whole, out):
+        path.parent.mkdir()
+    shown = mccgr("rank", X_file, *SEVEN_TASKS, "-o", whole).stdout
+    for done in (1, 4):
+        said = interrupted(done, "rank", X_file, *SEVEN_TASKS, "-o", out).stderr
+        assert "r.h5.part; the same command continues" in said
+    again = mccgr("rank", X_file, *SEVEN_TASKS, "-o", out)
+    assert "continuing after 5 of 8 tasks" in again.stderr
+    assert again.stdout == shown
+    assert contents_of(out) == contents_of(whole)
+    assert [path.name for path in out.parent.iterdir()] == ["r.h5"]
+
+
+def contents_of(path):
+    contents = load(str(path), kinds=("ranks",)).contents
+    return {name: values.tobytes() for name, values in contents.datasets.items()}, contents.attributes
+
+
+def test_other_options_do_not_continue_a_ranking(mccgr, refused, interrupted, X_file, tmp_path):
+    out = tmp_path / "r.h5"
+    interrupted(2, "rank", X_file, *SEVEN_TASKS, "-o", out)
+    assert "other data or options" in refused("rank", X_file, *SEVEN_TASKS, "--seed", 1, "-o", out)
+    outcome = mccgr("rank", X_file, *SEVEN_TASKS, "--seed", 1, "-o", out, "--overwrite")
+    assert (outcome.status, "continuing" in outcome.stderr) == (0, False)
+
+
+@pytest.mark.parametrize("damage", ["clusters", "starts", "errors", "weights"])
+def test_damaged_tasks_are_repeated(damage):
+    X, _ = planted()
+    plan = ranking.Plan((2, 3), 2, 0.8, 0, Settings(k=2, init="graph"), GraphSettings())
+    task = next(task for task in plan.tasks() if damage in (saved.to_json(ranking.run_task(task, X, plan)) or {}))
+    value = saved.to_json(ranking.run_task(task, X, plan))
+    assert saved.from_json(task, json.loads(json.dumps(value)), X.shape, plan) is not None
+    wrong = [None, [], 5, {}, {damage: None}, {damage: "AAAA"}, {damage: [1.0]}, {damage: {"2": "AAAA", "3": "AAAA"}}]
+    beyond = {str(k): saved.packed(np.full(len(X), 9), saved.CLUSTERS) for k in (2, 3)}
+    wrong += [{"clusters": beyond}] if damage == "clusters" else []
+    for one in wrong:
+        assert saved.from_json(task, value | one if isinstance(one, dict) and one else one, X.shape, plan) is None
+
+
+def test_run_continues_the_ranking_that_was_interrupted(mccgr, interrupted, X_file, tmp_path):
+    out = tmp_path / "out"
+    interrupted(3, "run", X_file, "--jobs", 0, "-o", out)
+    again = mccgr("run", X_file, "--jobs", 0, "-o", out)
+    assert again.status == 0
+    assert "continuing after 3 of" in again.stderr
+    assert not list(out.glob("*.part"))
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(os.name != "posix", reason="needs SIGKILL")
+def test_a_killed_ranking_continues_and_writes_the_same(mccgr, X_file, tmp_path):
+    out, part = tmp_path / "r.h5", tmp_path / "r.h5.part"
+    arguments = ["--k", "2-4", "--runs", "12", "--jobs", "2"]
+    command = [sys.executable, "-m", "mccgr_cli", "rank", str(X_file), *arguments, "-o", str(out)]
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True)
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline and not (part.exists() and part.read_bytes().count(b"\n") > 3):
+        time.sleep(0.01)
+    os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+    assert not out.exists()
+    assert "continuing after" in mccgr("rank", X_file, *arguments, "-o", out).stderr
+    mccgr("rank", X_file, *arguments, "-o", tmp_path / "whole.h5")
+    assert contents_of(out) == contents_of(tmp_path / "whole.h5")
 
 
 def test_every_format_says_the_same():

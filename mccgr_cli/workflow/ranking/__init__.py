@@ -70,6 +70,10 @@ class Task:
     number: int = 0  # of the draw or mask
     ks: tuple[int, ...] = ()  # of the runs
 
+    @property
+    def name(self) -> str:
+        return f"{self.kind} {self.number} {','.join(map(str, self.ks))}"
+
 
 @dataclass(frozen=True)
 class Ranking:
@@ -145,10 +149,15 @@ def run_task(task: Task, X: Matrix, plan: Plan) -> Any:
 
 def runs_of_draw(task: Task, X: Matrix, plan: Plan) -> dict[int, Run | MccgrError]:
     """The runs on random samples, which are the same for every k."""
-    rng = np.random.default_rng([plan.seed, 1, task.number])
-    rows = np.sort(rng.choice(X.shape[0], plan.drawn(X.shape[0]), replace=False))
-    settings = replace(plan.settings, seed=int(rng.integers(2**31)))
-    return cluster_subsample(X, rows, settings, plan.graph, task.ks)
+    rows, seed = draw(task.number, X.shape[0], plan)
+    return cluster_subsample(X, rows, replace(plan.settings, seed=seed), plan.graph, task.ks)
+
+
+def draw(number: int, samples: int, plan: Plan) -> tuple[Array, int]:
+    """Random samples, and the seed of the factorizations of them."""
+    rng = np.random.default_rng([plan.seed, 1, number])
+    rows = np.sort(rng.choice(samples, plan.drawn(samples), replace=False))
+    return rows, int(rng.integers(2**31))
 
 
 def errors_under_mask(number: int, X: Matrix, plan: Plan) -> list[float]:

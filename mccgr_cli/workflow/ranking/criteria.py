@@ -125,9 +125,12 @@ def pairs(counts: Array) -> Array:
 
 
 def signature(W: Array, rows: Array) -> Array:
-    """A random projection (n, 2) of WW', which identifies a start W whatever the order of its components."""
+    """A random projection (n, 2) of WW', which identifies a start W whatever the order of its components.
+
+    It has single precision, so that a journal has few bytes.
+    """
     directions = np.random.default_rng(0).standard_normal((int(rows.max()) + 1, 2))[rows]
-    return np.asarray(W @ (W.T @ directions))
+    return np.asarray(W @ (W.T @ directions), dtype=np.float32)
 
 
 def distinct_runs(starts: Sequence[tuple[Array, Array]]) -> list[int]:
