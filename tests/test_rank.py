@@ -20,11 +20,13 @@ from scipy import sparse
 from scipy.cluster.hierarchy import average, cophenet
 from scipy.spatial.distance import squareform
 
+from mccgr_cli.blocks.protocol import Size
 from mccgr_cli.cli.rank import FORMATS
 from mccgr_cli.core.metrics import adjusted_rand_index
 from mccgr_cli.errors import DataError
 from mccgr_cli.files.atomic_write import write_files
 from mccgr_cli.files.container import Contents, encode
+from mccgr_cli.files.lazy_matrix import StoredMatrix
 from mccgr_cli.files.readers import Loaded, load
 from mccgr_cli.output.plots import ranks as plots
 from mccgr_cli.settings import Drawing, GraphSettings, Settings
@@ -32,6 +34,7 @@ from mccgr_cli.workflow import ranking
 from mccgr_cli.workflow.factorization import choose_graph, factorize
 from mccgr_cli.workflow.ranking import criteria, saved, subsamples
 from mccgr_cli.workflow.ranking.choice import columns_of_errors, recommend
+from mccgr_cli.workflow.ranking.room import Room
 
 TEXTURES = Path(__file__).parent.parent / "sample_data" / "textures.h5"
 FAST = ("--runs", 3, "--jobs", 0, "-q")
@@ -442,6 +445,38 @@ def test_a_k_that_occurs_twice_is_not_drawn():
     columns = criteria_columns([0.5, 1.0], [1, 0.6, 0.2]) | {"k": np.array([1, 2, 2])}
     with pytest.raises(DataError, match="twice"):
         plots.criteria([Loaded(Contents("ranks", columns), "r.h5", "0" * 64)], Drawing(), pytest.fail)
+
+
+@pytest.mark.parametrize("form", ["dense", "sparse"])
+def test_samples_are_drawn_from_a_file_that_is_larger_than_the_memory(mccgr, tmp_path, monkeypatch, form):
+    X, _ = planted(6000, 240)
+    if form == "sparse":
+        X = sparse.csr_array(X * (np.median(X) < X))
+    write_files({tmp_path / "X.h5": encode(Contents("matrix", {"X": X}))}, overwrite=False)
+    drawn = ("rank", tmp_path / "X.h5", "--k", "2-3", "--samples", 80, *FAST, "--format", "json")
+    whole = mccgr(*drawn)
+    monkeypatch.setattr(StoredMatrix, "load", pytest.fail)
+    little = mccgr(*drawn, "--memory", "10MB")
+    assert (little.status, little.stdout) == (0, whole.stdout)
+
+
+def test_samples_that_do_not_fit_are_refused_with_the_number_that_does(mccgr, refused, tmp_path):
+    X, _ = planted(6000, 240)
+    write_files({tmp_path / "X.h5": encode(Contents("matrix", {"X": X}))}, overwrite=False)
+    some = ("rank", tmp_path / "X.h5", "--k", "2", "--memory", "10MB", *FAST)
+    said = refused(*some)
+    assert said.startswith("--memory 10 MB: 3000 samples of 240 features take 129 MB; give --samples ")
+    most = int(said.split("--samples ")[1].split(",")[0])
+    assert f"give --samples {most}," in refused(*some, "--samples", most + 1)
+    assert "give --k, or more --memory" in refused("run", some[1], "--memory", "10MB", "-q", "-o", tmp_path / "out")
+
+
+def test_fewer_processes_are_used_where_more_do_not_fit():
+    room = Room(10e6, Size(6000, 240, 8))
+    assert [room.jobs(samples, 8) for samples in (60, 500, 800)] == [8, 1, 1]
+    assert room.jobs(60, 0) == 0
+    sizes = [room.needed(samples) for samples in (60, 500, 3000)]
+    assert sizes == sorted(sizes)
 
 
 def test_few_of_many_samples_are_used_and_that_is_said(mccgr, X_file):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from mccgr_cli.catalog import RANK_DECIMALS, RANK_HEADINGS
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from mccgr_cli.blocks.protocol import Matrix
     from mccgr_cli.cli.job import Caller, Job
     from mccgr_cli.files.journal import Journal
+    from mccgr_cli.files.readers import Loaded
     from mccgr_cli.workflow.ranking import Plan, Ranking
 
 
@@ -65,7 +66,7 @@ KEPT = {
 @options.preset
 @options.matrix("MATRIX")
 @options.gathered("graph", GraphSettings)
-@options.resources("jobs", "scheduler")
+@options.resources("jobs", "memory", "scheduler")
 def command(
     matrix: MatrixInput,
     trials: Trials,
@@ -116,15 +117,14 @@ def rank(
     from mccgr_cli.cli.job import Job, show
     from mccgr_cli.files.journal import identity_of
     from mccgr_cli.files.readers import split_inner
-    from mccgr_cli.workflow import ranking, stages
+    from mccgr_cli.workflow import ranking
 
     parameters = options.parameters(matrix, settings, graph, trials, normalize=normalize)
     del parameters["k"]
     with Job("rank", output, parameters, resources=resources, caller=caller) as job:
         loaded = job.load_matrix(matrix)
-        X = stages.prepare(loaded, "none", "float64")
-        whole = X.shape[0]
-        X = ranking.draw_samples(X, trials.samples, settings.seed)
+        whole = loaded.contents["X"].shape[0]
+        X = load_samples(job, loaded, trials.samples, settings.seed)
         ks = trials.ks or ranking.usual_ks(X.shape, trials.share)
         plan = ranking.Plan(ks, trials.runs, trials.share, settings.seed, settings, graph)
         ranking.check_plan(plan, X.shape)
@@ -141,6 +141,28 @@ def rank(
                 show(FORMATS[style](found))
             if output.path is not None:
                 job.write(ranking.ranks_contents(found, plan, X.shape[0], settled.normalize))
+
+
+def load_samples(job: Job, loaded: Loaded, most: int, seed: int) -> Matrix:
+    """The samples to rank by: all, or ``most`` of more. The others stay in the file, if it is HDF5 by rows."""
+    from mccgr_cli.blocks.from_file import blocks_of
+    from mccgr_cli.system.processes import usable_cores
+    from mccgr_cli.workflow import ranking
+    from mccgr_cli.workflow.ranking.room import Room
+
+    raw = loaded.contents.datasets.pop("X").prepared_as("none", "float64")
+    resources, used = job.resources, min(raw.shape[0], most)
+    if resources.memory is not None:
+        room = Room(resources.memory, raw.size)
+        room.check(used, "" if job.caller is None else "give --k")
+        wanted = usable_cores() if resources.jobs is None else resources.jobs
+        jobs = room.jobs(used, wanted)
+        if resources.scheduler is None and jobs < wanted:
+            job.resources = replace(resources, jobs=jobs)
+            job.reporter.note(f"--jobs {jobs}: more processes do not fit into --memory")
+        if not raw.in_file and raw.size.bytes > resources.memory:
+            job.reporter.note(f"{loaded.name}: loaded whole; only HDF5 by rows can stay on disk")
+    return raw.load() if used == raw.shape[0] else ranking.draw_samples(blocks_of(raw.stream()), used, seed)
 
 
 def open_journal(job: Job, identity: str) -> AbstractContextManager[Journal | None]:

@@ -15,8 +15,8 @@ import numpy as np
 from scipy import sparse
 
 from mccgr_cli.blocks.in_memory import MemoryBlocks
-from mccgr_cli.blocks.protocol import Array, Matrix
-from mccgr_cli.blocks.rows import normalize
+from mccgr_cli.blocks.protocol import Array, BlockSource, Matrix
+from mccgr_cli.blocks.rows import normalize, take_rows
 from mccgr_cli.blocks.threads import one_thread
 from mccgr_cli.catalog import RANK_HEADINGS
 from mccgr_cli.core.graph import search_points
@@ -113,12 +113,10 @@ def check_plan(plan: Plan, shape: tuple[int, int]) -> None:
         raise ParameterError("--k", what, f"give at most {most}")
 
 
-def draw_samples(X: Matrix, most: int, seed: int) -> Matrix:
-    """X, or ``most`` random samples of a larger X in their order."""
-    if X.shape[0] <= most:
-        return X
-    rows = np.sort(np.random.default_rng([seed, 0]).choice(X.shape[0], most, replace=False))
-    return X[rows]
+def draw_samples(source: BlockSource, most: int, seed: int) -> Matrix:
+    """``most`` random samples of a larger X, in their order; one pass over X."""
+    rows = np.sort(np.random.default_rng([seed, 0]).choice(source.shape[0], most, replace=False))
+    return take_rows(source, rows)
 
 
 def settled(X: Matrix, plan: Plan, normalization: str) -> tuple[Matrix, Plan, Settled]:
