@@ -3,6 +3,7 @@
     python -m benchmarks [iteration objective precision neighbours growth small solvers organize] [--data DATA]
                          [--figures DIR]
     python -m benchmarks suite DATA ...      the tables of docs/QUALITY.md; see python -m benchmarks suite --help
+    python -m benchmarks texts FILE ...      clusters of texts, with and without tf-idf; see its --help
     python -m benchmarks rank-time --before CHECKOUT    mccgr rank in an older version and in this one
     python -m benchmarks display ...         what a terminal shows of a command, and when it is silent
 
@@ -28,16 +29,14 @@ from benchmarks import (
     small,
     solvers,
     suite,
+    texts,
 )
 from benchmarks.timing import machine
 
 
 def main() -> None:
-    apart = {
-        "suite": suite.main,
-        "display": display.main,
-        "rank-time": rank_time.main,
-    }  # they have options of their own
+    # These have options of their own.
+    apart = {"suite": suite.main, "display": display.main, "texts": texts.main, "rank-time": rank_time.main}
     if sys.argv[1:2] and sys.argv[1] in apart:
         apart[sys.argv[1]](sys.argv[2:])
         return

@@ -14,7 +14,7 @@ import numpy as np
 from scipy import sparse
 
 from mccgr_cli.blocks.from_file import blocks_of
-from mccgr_cli.blocks.protocol import Matrix
+from mccgr_cli.blocks.protocol import Array, Matrix
 from mccgr_cli.blocks.rows import normalize as normalize_rows
 from mccgr_cli.core.solver import Factors, Start, Step, check_solver, uses_graph
 from mccgr_cli.errors import ArgumentError, DataError, ParameterError
@@ -97,7 +97,7 @@ def settled_rows(
     if graph is not None or not uses_graph(settings):
         settings, graph_settings = without_graph(settings, graph_settings)
     settled = settle(blocks_of(X), settings, rows.normalize, graph_settings)
-    return prepare(X, settled.normalize), settled
+    return prepare(X, settled.normalize, settled.idf), settled
 
 
 def run(
@@ -144,9 +144,9 @@ def require_sound(X: Any, where: str) -> None:
             raise DataError(where, f"not a sound sparse matrix: {fault}", "build it again") from None
 
 
-def prepare(X: Matrix, how: str) -> Matrix:
+def prepare(X: Matrix, how: str, idf: Array | None = None) -> Matrix:
     """A copy with normalized rows."""
-    return X if how == "none" else normalize_rows(X.copy(), how)
+    return X if how == "none" else normalize_rows(X.copy(), how, idf)
 
 
 @contextmanager

@@ -24,6 +24,7 @@ class FigureType:
     drawn_by: str  # module and function of output.plots
     kinds: tuple[str, ...]  # of files that it can be drawn from
     of_several: bool = False  # files beside each other
+    takes_matrix: bool = False  # the matrix that the file was made from
 
 
 FIGURES = {
@@ -31,6 +32,7 @@ FIGURES = {
     "weights": FigureType("curves.weights", ("factors", "clusters")),
     "basis": FigureType("factors.basis", ("factors", "clusters")),
     "embedding": FigureType("factors.embedding", ("factors", "clusters")),
+    "dots": FigureType("dots.dots", ("factors", "clusters"), takes_matrix=True),
     "scores": FigureType("results.scores", ("results",)),
     "sweep": FigureType("results.sweep", ("results",)),
     "iterations": FigureType("results.iterations", ("results",)),

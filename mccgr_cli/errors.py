@@ -11,6 +11,7 @@ class ExitStatus(IntEnum):
     DONE = 0
     FAILED = 1
     USAGE = 2
+    TIME_LIMIT = 124  # as of the command timeout
     HUNG_UP = 129
     INTERRUPTED = 130
     TERMINATED = 143
@@ -53,6 +54,12 @@ class ParameterError(MccgrError):
 
 class ArgumentError(MccgrError, ValueError, TypeError):
     """An argument from Python that cannot be used: the same line, with the types that Python programs expect."""
+
+
+class TimeLimitReached(MccgrError):
+    """A command ended because its time was over."""
+
+    exit_status = ExitStatus.TIME_LIMIT
 
 
 class OutputError(MccgrError):

@@ -79,10 +79,8 @@ class MCCGR(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
         Stop when the relative change of the objective stays below this number for three iterations.
     ridge : float, default=1e-3
         Regularization of gdcls, relative to the size of the basis.
-    normalize : {"auto", "none", "l1", "l2", "sqrt", "hellinger", "log"}, default="auto"
-        Normalization of each row. auto: none, sqrt, hellinger or log, whichever gives clusters of the fitted samples
-        that hold together best. l1: sum 1. l2: length 1. sqrt: square root of every value. hellinger: l1, then sqrt.
-        log: mean 10, then log(1 + x).
+    normalize : {"auto", "none", "l1", "l2", "sqrt", "hellinger", "log", "tfidf"}, default="auto"
+        Normalization of each row, as in ``mccgr factorize --help``.
     n_neighbors, weight, symmetry, metric, heat_width, axes, evenness, search, graph_features
         Settings of the neighbour graph, as in ``mccgr factorize --help``.
     n_clusters : int, default=None
@@ -118,6 +116,8 @@ class MCCGR(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
         The weighted adjacency of the samples, if the method uses a graph.
     normalize_ : str
         How rows are normalized: ``normalize``, or what was chosen.
+    idf_ : ndarray of shape (n_features_in_,) or None
+        Inverse document frequencies, for the normalization tfidf.
     alpha_ : float
         The weight of the graph in absolute units; 0 without a graph.
     n_components_, n_features_in_, n_iter_ : int
@@ -159,6 +159,7 @@ class MCCGR(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
     graph_: factorization.Graph | None
     alpha_: float
     normalize_: str
+    idf_: Array | None
     n_components_: int
     n_features_in_: int
     n_iter_: int
@@ -238,10 +239,10 @@ class MCCGR(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
             settings, graph_settings = checked(Settings, values), checked(GraphSettings, values)
             if clusters.assign == "max" and clusters.k not in (None, settings.k):
                 raise ArgumentError("n_clusters", f"the {settings.k} components are the clusters", "leave it out")
-            row_settings = checked(RowSettings, {**values, "dtype": None})
-            rows, settled = settled_rows(X, settings, graph_settings, row_settings, graph)
-            settings, graph_settings, self.normalize_ = settled.settings, settled.graph, settled.normalize
-            factors, self.graph_ = run(rows, settings, graph_settings, graph, None, self.on_step)
+            rows_as = checked(RowSettings, {**values, "dtype": None})
+            rows, settled = settled_rows(X, settings, graph_settings, rows_as, graph)
+            self.normalize_, self.idf_ = settled.normalize, settled.idf
+            factors, self.graph_ = run(rows, settled.settings, settled.graph, graph, None, self.on_step)
         k = clusters.k or settings.k
         are_clusters = self.graph_ is not None and settings.is_orthogonal and k == settings.k
         assign = clusters.assign or stages.assignment_of(are_clusters)
@@ -250,7 +251,7 @@ class MCCGR(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
         self.embedding_, self.components_, self.feature_weights_ = factors.W, factors.H, factors.rho
         self.n_components_, self.n_iter_, self.alpha_ = settings.k, factors.iterations, factors.alpha
         self.converged_, self.history_ = factors.converged, factors.history
-        self._landmarks = learn_landmarks(blocks_of(rows), factors.rho, settings.k, graph_settings.evenness)
+        self._landmarks = learn_landmarks(blocks_of(rows), factors.rho, settings.k, settled.graph.evenness)
         self._density, self.outlier_scores_ = learn_density(blocks_of(rows), self._landmarks, settings.k)
         seen = self._coefficients(rows)  # the same way as for new samples
         members = [self.labels_ == label for label in np.unique(self.labels_)]
@@ -284,9 +285,8 @@ class MCCGR(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
     def predict(self, X: Any) -> Array:
         """The cluster of new samples, as ``mccgr predict``: that of the most similar fitted samples.
 
-        The 5 nearest vote, and near ones count more. Silenced features do not count. Fitted samples keep their
-        ``labels_``, if samples with the same features have the same label (of more than 100,000 samples, only 100,000
-        vote, and others may get another cluster).
+        The 5 nearest vote, and near ones count more. Silenced features do not count. Fitted samples keep ``labels_``,
+        if equal samples have equal labels (of more than 100,000 samples, only 100,000 vote; others may change cluster).
         """
         check_is_fitted(self)
         return self._landmarks.predict(blocks_of(self._rows(X)), self.labels_)[0]
@@ -331,7 +331,7 @@ class MCCGR(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
 
     def _rows(self, X: Any, some: bool = False) -> Matrix:
         """New samples, normalized as in ``fit``."""
-        return prepare(self._checked(X, fitting=False, some=some), self.normalize_)
+        return prepare(self._checked(X, fitting=False, some=some), self.normalize_, self.idf_)
 
     def _coefficients(self, rows: Matrix, features: Any = slice(None)) -> Array:
         return transform(blocks_of(rows), self.components_[:, features], self.feature_weights_[features], self.method)

@@ -31,7 +31,8 @@ AUTO = "auto"
 INITS = (AUTO, "graph", "merged", "nndsvd", "random")
 NEIGHBORS = (5, 20)  # of which one is chosen, if the user names no number
 FEW_SAMPLES = 50_000  # up to which more than the least neighbours may be chosen: the graph of many samples is large
-NORMALIZATIONS = ("none", "l1", "l2", "sqrt", "hellinger", "log")
+TFIDF = "tfidf"
+NORMALIZATIONS = ("none", "l1", "l2", "sqrt", "hellinger", "log", TFIDF)
 PRECISIONS = ("float32", "float64")
 GRAPH_FEATURES = ("explained", "weighted", "plain")
 WEIGHTS = ("heat", "shared", "binary", "histogram", "cosine")
@@ -239,7 +240,8 @@ class RowSettings:
         AUTO,
         "Normalization of each row. auto: none, sqrt, hellinger or log, whichever gives clusters that hold together "
         "best. none: values as they are. l1: sum 1. l2: length 1. sqrt: square root of every "
-        "value. hellinger: l1, then sqrt. log: mean 10, then log(1 + x).",
+        "value. hellinger: l1, then sqrt. log: mean 10, then log(1 + x). tfidf: for word counts; words of many texts "
+        "count less, then l2.",
         values=(AUTO, *NORMALIZATIONS),
     )
     dtype: str | None = solver_option(
@@ -289,6 +291,12 @@ class Drawing:
         "C",
         "Order of the pixels in --figure basis. C: row by row. F: column by column, as in many MATLAB files.",
         values=ORDERS,
+    )
+    count: int | None = basic_option(
+        None,
+        "Maximum number of features of each cluster in --figure dots.",
+        values=whole(1),
+        default_text="5, and fewer if there are more than 9 clusters",
     )
 
 

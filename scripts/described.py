@@ -16,6 +16,7 @@ EXIT_STATUS = (
     ("0", "Done."),
     ("1", "Bad data or a failed run; one line on standard error says where, what and the remedy."),
     ("2", "Bad usage."),
+    ("124", "Ended by --time-limit; the last line says how to continue."),
     ("130", "Interrupted; 143, 129 and 152: ended by SIGTERM, SIGHUP and SIGXCPU."),
 )
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -209,7 +210,7 @@ def test_a_run_that_is_interrupted_before_it_goes_on_can_still_go_on(mccgr, inte
     def interrupt(*_, **__):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("mccgr_cli.cli.job.place", interrupt)
+    monkeypatch.setattr("mccgr_cli.cli.samples.place", interrupt)
     ended = mccgr("factorize", "--resume", interrupted)
     assert ended.stderr == f"mccgr: interrupted; continue with: mccgr factorize --resume {interrupted}\n"
 
@@ -267,10 +268,9 @@ def test_a_checkpoint_is_no_output_and_no_input(mccgr, refused, X_file, interrup
     precious.write_text("precious")
     assert "is not a checkpoint" in refused(*command, precious, "--overwrite")
     assert precious.read_text() == "precious"
-    assert "the state of a run" in refused("cluster", interrupted)
-    assert "- cannot be read again" in refused(
-        "factorize", "-", "--k", 2, "--checkpoint", tmp_path / "D.h5", "-o", tmp_path / "E.h5", status=2
-    )
+    assert "the state of a run" in refused("table", interrupted)
+    piped = ("factorize", "-", "--k", 2, "--checkpoint", tmp_path / "D.h5", "-o", tmp_path / "E.h5")
+    assert "- cannot be read again" in refused(*piped, status=2, stdin=X_file.read_bytes())
 
 
 def test_two_runs_do_not_share_a_checkpoint(X_file, refused, interrupted, tmp_path):
@@ -284,7 +284,57 @@ def test_two_runs_do_not_share_a_checkpoint(X_file, refused, interrupted, tmp_pa
 def test_info_says_what_a_checkpoint_is_about(mccgr, interrupted):
     shown = mccgr("info", interrupted)
     assert shown.status == 0
-    assert "checkpoint" in shown.stdout
+    assert re.search(r"state +checkpoint after 9 iterations\n", shown.stdout)
+    assert re.search(r"silenced features +0\n", shown.stdout)
+
+
+@pytest.fixture
+def ended_there(mccgr, X_file, interrupted, tmp_path, monkeypatch):
+    """The factors of a run that ends where the checkpoint C.h5 is."""
+    monkeypatch.chdir(tmp_path)
+    assert mccgr("factorize", X_file, *OPTIONS, "--iterations", 9, "-o", "ended.h5").status == 0
+
+
+@pytest.mark.usefixtures("ended_there")
+@pytest.mark.parametrize(
+    ("command", "more"),
+    [
+        ("evaluate", ()),
+        ("top", ("--format", "csv")),
+        ("plot", ("--figure", "weights", "-o", "-")),
+        ("plot", ("--figure", "embedding", "-o", "-")),
+        ("export", ("--format", "csv", "-o", "-")),
+    ],
+)
+def test_a_checkpoint_is_shown_as_its_factors(mccgr, command, more):
+    ours, theirs = (mccgr(command, path, *more) for path in ("C.h5", "ended.h5"))
+    assert (ours.status, theirs.status) == (0, 0), ours.stderr
+    assert "C.h5: checkpoint after 9 iterations\n" in ours.stderr
+    without_inputs = [re.sub(rb"(?s)<metadata>.*</metadata>", b"", one.output) for one in (ours, theirs)]
+    assert without_inputs[0] == without_inputs[1]
+
+
+@pytest.mark.usefixtures("ended_there")
+@pytest.mark.parametrize(
+    ("command", "more", "kind", "name"),
+    [("cluster", (), "clusters", "assignments"), ("transform", ("X.h5",), "factors", "W")],
+)
+def test_a_checkpoint_is_used_as_its_factors(mccgr, command, more, kind, name):
+    for path, result in (("C.h5", "ours.h5"), ("ended.h5", "theirs.h5")):
+        assert mccgr(command, path, *more, "-o", result).status == 0
+    ours, theirs = (load(result, kinds=(kind,)).contents for result in ("ours.h5", "theirs.h5"))
+    for part in (name, "labels", "label_names", "H", "rho"):
+        assert np.array_equal(ours[part], theirs[part])
+    assert ours.attributes["ended_by"] == "checkpoint"
+
+
+def test_a_damaged_checkpoint_is_not_read_as_factors(refused, interrupted):
+    with h5py.File(interrupted, "r+") as file:
+        file.attrs["run"] = file.attrs["run"].replace('"keep": 0.5', '"keep": 7')
+    assert "damaged or was changed" in refused("cluster", interrupted, "-q")
+    with h5py.File(interrupted, "r+") as file:
+        file["rho"][0] = -1
+    assert "negative or non-finite values in /rho" in refused("cluster", interrupted, "-q")
 
 
 @pytest.mark.parametrize(

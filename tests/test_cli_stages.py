@@ -40,8 +40,11 @@ def test_the_pipe_gives_one_json_object_and_the_same_numbers_as_files(mccgr, X_f
     factors = mccgr("factorize", X_file, "--k", 3, "--theta", 5, "-o", "-")
     piped = mccgr("cluster", "-", "-o", "-", stdin=factors.output)
     scores = mccgr("evaluate", "-", "--format", "json", stdin=piped.output)
-    assert json.loads(scores.stdout) == json.loads(mccgr("evaluate", clusters, "--format", "json").stdout)
-    assert json.loads(scores.stdout)["accuracy"] == 1.0
+    piped, stored = (json.loads(one.stdout) for one in (scores, mccgr("evaluate", clusters, "--format", "json")))
+    assert (piped.pop("file"), stored.pop("file")) == ("standard input", str(clusters))
+    assert piped.pop("seconds") > 0 < stored.pop("seconds")
+    assert piped == stored
+    assert piped["accuracy"] == 1.0
 
 
 @pytest.mark.slow
@@ -136,6 +139,43 @@ def test_evaluate_prints_csv(mccgr, clusters):
     (row,) = csv.DictReader(io.StringIO(mccgr("evaluate", clusters, "--format", "csv").stdout))
     assert float(row["nmi"]) == 1.0
     assert row["samples"] == "60"
+
+
+def test_json_has_a_line_for_each_file_with_how_it_was_made(mccgr, X_file, clusters, tmp_path):
+    quick = ("--normalize", "none", "--iterations", 5, "-q", "-o")
+    mccgr("factorize", X_file, "--k", 4, "--alpha", 7, "--seed", 3, *quick, tmp_path / "A.h5")
+    mccgr("factorize", X_file, "--k", 3, "--method", "l2", *quick, tmp_path / "L.h5")
+    mccgr("cluster", X_file, "--k", 3, "--seed", 2, "-q", "-o", tmp_path / "K.h5")
+    files = [clusters, tmp_path / "A.h5", tmp_path / "L.h5", tmp_path / "K.h5"]
+    usual, absolute, plain, baseline = map(
+        json.loads, mccgr("evaluate", *files, "--format", "json").stdout.splitlines()
+    )
+    assert [usual["file"], baseline["file"]] == [str(clusters), str(tmp_path / "K.h5")]
+    assert {one["matrix"] for one in (usual, absolute, plain, baseline)} == {str(X_file)}
+    assert (usual["method"], usual["strength"], usual["alpha"]) == ("mccgr", 10.0, None)
+    assert (absolute["k"], absolute["strength"], absolute["alpha"], absolute["seed"]) == (4, None, 7.0, 3)
+    assert (absolute["iterations"], absolute["converged"], absolute["normalize"]) == (5, False, "none")
+    with h5py.File(tmp_path / "A.h5") as file:
+        assert absolute["objective"] == file["history/objective"][-1]
+        assert absolute["seconds"] == file["history/seconds"][-1]
+    assert (plain["method"], plain["strength"], plain["alpha"]) == ("l2", None, None)
+    assert (baseline["method"], baseline["k"], baseline["seed"], baseline["objective"]) == ("k-means", 3, 2, None)
+
+
+def test_csv_has_the_columns_of_json_and_one_header(mccgr, refused, clusters):
+    both = mccgr("evaluate", clusters, clusters, "--format", "csv").stdout
+    header, first, second = both.splitlines()
+    assert first == second
+    found = json.loads(mccgr("evaluate", clusters, "--format", "json").stdout)
+    assert header.split(",") == [name for name in found if name != "confusion"]
+    assert header.startswith("accuracy,nmi,ari,")  # scripts count columns
+    assert mccgr("evaluate", clusters, "--format", "csv", "--no-header").stdout == f"{first}\n"
+    assert "--no-header" in refused("evaluate", clusters, "--no-header", status=2)
+
+
+def test_tables_of_several_files_have_their_names(mccgr, clusters):
+    one = mccgr("evaluate", clusters).stdout
+    assert mccgr("evaluate", clusters, clusters).stdout == f"{clusters}\n{one}\n{clusters}\n{one}"
 
 
 @pytest.mark.parametrize("name", ["labels.txt", "labels.npy"])
@@ -302,7 +342,7 @@ def test_transform_matches_features_by_name(mccgr, refused, factors, tmp_path):
     with h5py.File(tmp_path / "a.h5") as a, h5py.File(tmp_path / "b.h5") as b:
         np.testing.assert_allclose(a["W"][()], b["W"][()], rtol=1e-9)
     np.savetxt(tmp_path / "c.csv", X, delimiter=",", header=",".join(["other", *names[1:]]), comments="")
-    assert "no feature 'f0'" in refused("transform", factors, tmp_path / "c.csv")
+    assert "no feature 'f0'" in refused("transform", factors, tmp_path / "c.csv", "-q")
 
 
 def test_info_names_the_silenced_features(mccgr, tmp_path):

@@ -398,7 +398,9 @@ def test_any_number_of_workers_gives_the_factors_of_memory(mccgr, matrix, worker
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("option", ["--axes=0", "--method=kl", "--method=pg", "--solver=coordinate", "--transpose"])
+@pytest.mark.parametrize(
+    "option", ["--axes=0", "--method=kl", "--method=pg", "--solver=coordinate", "--transpose", "--normalize=tfidf"]
+)
 def test_every_part_of_a_run_works_on_a_cluster(cluster, mccgr, tmp_path, option):
     cluster.wait_for_workers()
     path = write_dense(tmp_path / "X.h5", samples())

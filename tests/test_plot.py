@@ -19,7 +19,7 @@ from scipy import stats
 from mccgr_cli.files.atomic_write import write_files
 from mccgr_cli.files.container import Contents, encode
 from mccgr_cli.files.readers import Loaded, load
-from mccgr_cli.output.curves import COLOURS
+from mccgr_cli.output.colours import COLOURS
 from mccgr_cli.output.plots import curves as of_curves
 from mccgr_cli.output.plots import factors as of_factors
 from mccgr_cli.output.plots import results as of_results
@@ -102,6 +102,8 @@ def words(svg):
         ("weights", "F", ["1 silenced (weight &lt; 0.01)", "15 others", "pixel 0", "weight ρ"]),
         ("basis", "F", ["0", "1", "2", "each component from 0 (black) to its largest value (white)"]),
         ("embedding", "C", ["ant", "bee", "cat", "0 (cat)", "1 (ant)", "2 (bee)", "class", "cluster"]),
+        ("dots", "C", ["feature 15", "cluster", "0 (cat)", "1 (ant)", "mean of WH, the values", "100%"]),
+        ("dots", "F", ["pixel 15", "cluster", "0", "2", "mean of WH, the values", "25%"]),
         ("scores", "R", ["mccgr, alpha = 1", "mccgr, alpha = 100", "l2", "accuracy", "NMI", "number of clusters K"]),
         ("sweep", "R", ["mccgr, K = 2", "l2, K = 5", "alpha", "accuracy", "NMI", "mean of 4 runs"]),
         ("iterations", "R", ["mccgr (24 of 24)", "l2 (12 of 12)", "share of runs (%)"]),
@@ -209,17 +211,17 @@ def test_embedding_is_the_plane_of_most_variance_and_says_how_much():
 
 
 @pytest.mark.parametrize("found", [[2, 2, 0, 0, 7, 7], [5, 5, 5, 5, 1, 1], [4, 3, 0, 0, 1, 1]])
-def test_a_cluster_looks_like_the_class_it_is_matched_with(found):
+def test_a_class_looks_like_the_cluster_it_is_matched_with(found):
     contents = factors_contents("clusters", labels=np.array([0, 0, 1, 1, 2, 2]), assignments=np.array(found))
     contents.datasets["W"] = np.random.default_rng(0).random((6, 3))
     figure = of_factors.embedding([loaded(contents)], Drawing(), pytest.fail)
     looks = [{c.get_label(): to_hex(c.get_facecolor()) for c in axes.collections} for axes in figure.axes]
-    assert set(looks[0].values()) == {colour.lower() for colour in COLOURS[:3]}
+    assert list(looks[1].values()) == list(COLOURS[: len(set(found))])  # in the order of their numbers
     for label, colour in looks[1].items():
         match = re.fullmatch(r"\d+ \((\d)\)", label)
         assert match is None or colour == looks[0][match[1]]
-    assert len(set(looks[1].values())) == len(set(found))
-    assert sum("(" in label for label in looks[1]) == min(len(set(found)), 3)
+    assert len(set(looks[0].values())) == 3
+    assert sum("(" in label for label in looks[1]) == len(set(found))
 
 
 def test_long_names_of_many_classes_find_room(mccgr, tmp_path):
@@ -231,15 +233,16 @@ def test_long_names_of_many_classes_find_room(mccgr, tmp_path):
     assert sum("…" in text for text in words(tmp_path / "fig.svg")) == 40
 
 
-def test_more_groups_than_colours_get_a_colour_bar(mccgr, tmp_path):
-    contents = factors_contents(labels=np.arange(30), label_names=[f"class {i}" for i in range(30)])
-    mccgr("plot", save(tmp_path / "F.h5", contents), "--figure", "embedding", "-o", tmp_path / "fig.svg")
-    found = words(tmp_path / "fig.svg")
-    assert {"class", "class 0", "class 9"} <= set(found)
-    assert sum(text.startswith("class ") for text in found) == 10
-
-
-# Experiments
+def test_many_groups_have_a_legend_and_more_than_60_a_colour_bar(mccgr, tmp_path):
+    for count, named in ((30, 30), (61, 10)):
+        names = [f"class {i}" for i in range(count)]
+        W = np.random.default_rng(0).random((count, 3))
+        contents = factors_contents(W=W, labels=np.arange(count), label_names=names)
+        path = save(tmp_path / f"{count}.h5", contents)
+        mccgr("plot", path, "--figure", "embedding", "-o", tmp_path / "fig.svg", "--overwrite")
+        found = words(tmp_path / "fig.svg")
+        assert {"class", "class 0", "class 9"} <= set(found)  # the first and the last in order of text
+        assert sum(text.startswith("class ") for text in found) == named
 
 
 def test_lines_are_means_and_bands_are_95_percent_intervals():
@@ -402,7 +405,7 @@ def refuse(refused, tmp_path, *arguments, status):
         ((), 2, "FILE"),
         (("-", "-"), 2, "only once"),
         (("F.h5", "--figure", "histogram"), 2, "--figure"),
-        (("F.h5", "--figure", "scores"), 2, "choose convergence or weights or basis or embedding"),
+        (("F.h5", "--figure", "scores"), 2, "choose convergence or weights or basis or embedding or dots"),
         (("R.h5", "--figure", "basis"), 2, "choose scores or sweep or iterations"),
         (("F.h5", "R.h5"), 2, "R.h5 holds the results of an experiment"),
         (("F.h5", "C.h5", "--figure", "weights"), 2, "2 files, and weights shows one"),
@@ -424,6 +427,10 @@ def refuse(refused, tmp_path, *arguments, status):
         (("F.h5", "--shape", "4x4"), 2, "--shape"),
         (("F.h5", "--order", "C"), 2, "--order"),
         (("F.h5", "--only", "k=3"), 2, "--only"),
+        (("F.h5", "--matrix", "X.h5"), 2, "--matrix"),
+        (("F.h5", "--count", "3"), 2, "--count"),
+        (("-", "--figure", "dots", "--matrix", "-"), 2, "standard input is FILE already"),
+        (("F.h5", "--figure", "dots", "--matrix", "X.h5"), 1, "60 samples where"),
         (("F.h5", "--figure", "basis", "--shape", "4x5"), 2, "20 pixels, and F.h5 has 16 features"),
     ],
 )
@@ -462,7 +469,7 @@ def test_contents_that_cannot_be_drawn(refused, tmp_path, figure, contents, stat
     assert expected in refuse(refused, tmp_path, path, "--figure", figure, status=status)
 
 
-@pytest.mark.parametrize("figure", ["convergence", "weights", "basis", "embedding"])
+@pytest.mark.parametrize("figure", ["convergence", "weights", "basis", "embedding", "dots"])
 def test_clusters_of_a_matrix_have_no_factors_to_draw(mccgr, refused, X_file, tmp_path, figure):
     mccgr("cluster", X_file, "--k", 3, "-o", tmp_path / "C.h5")
     assert "without the factors" in refuse(refused, tmp_path, tmp_path / "C.h5", "--figure", figure, status=1)

@@ -23,8 +23,8 @@ from mccgr_cli.blocks.in_memory import MemoryBlocks
 from mccgr_cli.catalog import HISTORY
 from mccgr_cli.errors import DataError
 from mccgr_cli.files.container import Contents, encode
-from mccgr_cli.files.readers import load, load_labels
-from mccgr_cli.files.readers.table import read_named_labels
+from mccgr_cli.files.readers import load
+from mccgr_cli.files.readers.labels import load_labels
 from mccgr_cli.files.values import check_values
 
 N, D = 6, 4
@@ -306,7 +306,7 @@ def test_labels_belong_to_samples_also_when_samples_are_columns(tmp_path: Path) 
 def test_h5ad_columns_become_labels(key: str, names: list[str], tmp_path: Path) -> None:
     path = h5ad(tmp_path / "a.h5ad")
     assert load(str(path), label_key=key).contents["label_names"] == names
-    assert sorted(set(load_labels(f"{path}::obs/{key}"))) == sorted(names)
+    assert sorted(set(load_labels(f"{path}::obs/{key}").labels)) == sorted(names)
 
 
 @pytest.mark.parametrize(("key", "sample"), [("gap", 2), ("holes", 3)])
@@ -359,8 +359,11 @@ def test_labels_of_another_matrix_are_left_alone(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("value", [1.5, np.nan, np.inf])
 def test_labels_must_be_whole_or_text(value: float, tmp_path: Path) -> None:
-    message = refused(hdf5(tmp_path / "a.h5", X=X, Y=np.array([1.0, 2, value, 1, 2, 1])))
-    assert f"labels: {value:g} of sample 2" in message
+    path = hdf5(tmp_path / "a.h5", X=X, Y=np.array([1.0, 2, value, 1, 2, 1]))
+    assert f"labels: {value:g} of sample 2" in refused(path, label_key="Y")
+    loaded = load(str(path))  # nobody asked for them
+    assert "labels" not in loaded.contents
+    assert loaded.notes == (f"{path}: labels: {value:g} of sample 2 is not a label, so labels are left out",)
 
 
 def test_a_second_matrix_called_y_is_not_labels(tmp_path: Path) -> None:
@@ -387,7 +390,7 @@ def test_container_labels_without_names_get_them(tmp_path: Path) -> None:
         (",a,b\n0,1,2\n1,3,4\n", 2, ["0", "1"], ["a", "b"]),  # pandas
         (",0,1\n0,1,2\n1,3,4\n", 2, ["0", "1"], ["0", "1"]),  # pandas without names
         (",400,410\nr1,1,2\n", 1, ["r1"], ["400", "410"]),
-        ("id,1,2\n7,1,2\n", 1, None, ["id", "1", "2"]),
+        ("id,1,2\n7,1,2\n", 1, ["7"], ["1", "2"]),
         ("a\n1\n2\n", 2, None, ["a"]),
         ('"a, b",c\n"1",2\n', 1, None, ["a, b", "c"]),
         ("# of x,c\n1,2\n", 1, None, ["# of x", "c"]),
@@ -526,13 +529,13 @@ def test_standard_input_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
     give_stdin(monkeypatch, content)
     assert load("-::X").contents["label_names"] == NAMES
     give_stdin(monkeypatch, content)
-    assert load_labels("-") == [str(y) for y in Y]
+    assert load_labels("-").labels == [str(y) for y in Y]
 
 
 @pytest.mark.parametrize(
     ("content", "what"),
     [
-        (b"", "empty; the command before the pipe may have failed"),
+        (b"", "nothing arrived; did the command before the pipe fail?"),
         (b"1,2\n", "not HDF5"),
         (encode(Contents("matrix", {"X": X}))[:1000], "damaged or truncated HDF5 file"),
     ],
@@ -653,7 +656,7 @@ LABELS: dict[str, tuple[Callable[[Path], Any], list[str]]] = {
 def test_labels_are_read_as_text(name: str, tmp_path: Path) -> None:
     make, expected = LABELS[name]
     make(tmp_path)
-    assert load_labels(f"{tmp_path}/{name}") == expected
+    assert load_labels(f"{tmp_path}/{name}").labels == expected
 
 
 @pytest.mark.parametrize(
@@ -663,12 +666,19 @@ def test_labels_are_read_as_text(name: str, tmp_path: Path) -> None:
         ("sample,x,kind\ns1,1,a\ns2,2,b\n", "kind", ["s1", "s2"], ["a", "b"]),
         ("x,kind\n1,a\n2,b\n", "kind", None, ["a", "b"]),
         ("a\nb\n", None, None, ["a", "b"]),
+        ("s1,a\ns2,b\n", None, ["s1", "s2"], ["a", "b"]),  # no header: there is a sample s1
+        ("s1,a\ns2,b\n", "2", ["s1", "s2"], ["a", "b"]),
+        ("cell,kind\ns1,a\ns2,b\n", None, ["s1", "s2"], ["a", "b"]),
+        ("id,kind\n7,a\n8,b\n", None, ["7", "8"], ["a", "b"]),
+        ("sample,cluster,label,certainty\ns1,0,a,1\ns2,1,b,1\n", None, ["s1", "s2"], ["a", "b"]),
+        (",kind\n0,a\n1,b\n", None, ["0", "1"], ["a", "b"]),
     ],
 )
 def test_a_table_of_labels_may_name_the_samples(
     text: str, inner: str | None, names: list[str] | None, labels: list[str], tmp_path: Path
 ) -> None:
-    assert read_named_labels(write(tmp_path / "a.csv", text), inner, "a.csv") == (names, labels)
+    path = write(tmp_path / "a.csv", text)
+    assert load_labels(f"{path}::{inner}" if inner else str(path), ["s1"])[:2] == (names, labels)
 
 
 NO_LABELS: dict[str, tuple[Callable[[Path], Any], str]] = {
@@ -778,10 +788,10 @@ def test_damaged_mtx_is_refused(text: str, what: str, tmp_path: Path) -> None:
     assert what in refused(write(tmp_path / "a.mtx", text))
 
 
-def test_text_that_is_not_utf8_is_refused(tmp_path: Path) -> None:
-    for text in ("größe\n1\n", "1,2\n" * 9999 + "größe\n"):
-        (tmp_path / "a.csv").write_bytes(text.encode("latin-1"))
-        assert "not UTF-8 text (byte 0xf6)" in refused(tmp_path / "a.csv")
+def test_text_that_is_neither_utf8_nor_of_windows_is_refused(tmp_path: Path) -> None:
+    for text in (b"gr\x81\xdfe\n1\n", b"1,2\n" * 9999 + b"gr\x81\xdfe\n", b"\xef\xbb\xbfgr\x81\n1\n"):
+        (tmp_path / "a.csv").write_bytes(text)
+        assert "not UTF-8 text (byte 0x81)" in refused(tmp_path / "a.csv")
 
 
 WHOLE: dict[str, Callable[[Path], Any]] = {

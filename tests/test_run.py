@@ -311,7 +311,7 @@ def test_pipes_and_devices_among_the_images_are_left_out(run, images):
 
 def test_folders_are_not_matrices(refused, images, tmp_path):
     assert "a folder of images" in refused("run", images, "--k", 3, "--transpose", "-o", tmp_path / "o", status=2)
-    assert "standard input" in refused("run", "-", "--k", 3, "-o", tmp_path / "o", status=2)
+    assert "standard input" in refused("run", "-", "--k", 3, "-o", tmp_path / "o", status=2, stdin=b"\x89HDF\r\n\x1a\n")
     assert "no such file" in refused("run", tmp_path / "nowhere", "--k", 3, "-o", tmp_path / "o").lower()
     assert "no folder" in refused("run", images, "--k", 3, "-o", tmp_path / "a" / "b")
     (tmp_path / "file").touch()
@@ -354,7 +354,8 @@ def test_the_same_bytes_by_another_name_may_be_another_matrix(run, X_file, tmp_p
 def test_what_can_be_read_but_once_is_refused(refused, images, tmp_path, option):
     os.mkfifo(tmp_path / "pipe")
     for name in ("-", tmp_path / "pipe"):
-        message = refused("run", images, "--k", 3, option, name, "-o", tmp_path / "out", status=2)
+        given = (images, "--k", 3, option, name, "-o", tmp_path / "out")
+        message = refused("run", *given, status=2, stdin=b"\x89HDF\r\n\x1a\n")
         assert message.startswith(f"{option}: ")
         assert "cannot be read again" in message
     assert not (tmp_path / "out").exists()
@@ -420,9 +421,12 @@ def test_an_interrupted_run_goes_on_where_it_was(images, tmp_path):
 
 def test_every_option_of_a_stage_is_an_option_of_the_run():
     from mccgr_cli.cli import cluster, extract, factorize, rank, report
+    from mccgr_cli.fields import settings_of
+    from mccgr_cli.texts.settings import Counting, TextInput
 
     own = {parameter.name for parameter in run_command.params}
     left_out = {"graph_file", "checkpoint", "checkpoint_every", "resume", "images", "restarts", "normalize"}
     left_out |= {"ks", "runs", "share", "samples"}
+    left_out |= {*settings_of(TextInput), *settings_of(Counting)}
     for stage in (extract, rank, factorize, cluster, report):
         assert {parameter.name for parameter in stage.command.params} - own - left_out == set()

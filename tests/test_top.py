@@ -175,7 +175,6 @@ def test_what_does_not_fit_is_refused(refused, saved, tmp_path):
     contents = clustering(feature_names=None)
     del contents.datasets["assignments"]
     factors = save(tmp_path / "F.h5", replace(contents, kind="factors"))
-    assert "run 'mccgr cluster' first" in refused("top", factors, "--of", "clusters")
     assert "name a file from mccgr cluster" in refused("top", factors, "--matrix", matrix, status=2)
     other = save(tmp_path / "C12.h5", clustering())
     assert "60 samples where" in refused("top", other, "--matrix", matrix)

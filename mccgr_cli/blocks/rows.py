@@ -11,16 +11,22 @@ from scipy import sparse
 
 from mccgr_cli.blocks.in_memory import is_matrix
 from mccgr_cli.blocks.protocol import Array, BlockSource, Matrix, Partial, sum_over_blocks
+from mccgr_cli.settings import TFIDF
 
 LOG_MEAN = 10.0  # mean of a row before the logarithm
 
 
-def normalize(X: Matrix, how: str) -> Matrix:
+def normalize(X: Matrix, how: str, idf: Array | None = None) -> Matrix:
     """Normalize the rows of X in place. Rows of zeros stay zero.
 
     ``l1``: unit sum, ``l2``: unit length, ``sqrt``: square root of every value, ``hellinger``: ``l1``, then ``sqrt``
-    (which gives unit length), ``log``: mean LOG_MEAN, then log(1 + x), ``none``: no change.
+    (which gives unit length), ``log``: mean LOG_MEAN, then log(1 + x), ``tfidf``: every feature times its ``idf`` (d,),
+    then ``l2``, ``none``: no change. ``idf`` is what :func:`idf_for` learnt from all rows; None: learn it from X.
     """
+    if how == TFIDF:
+        weights = idf_of(np.asarray(containing(X).sums[0]), X.shape[0]) if idf is None else idf
+        scale_features(X, weights)
+        return normalize(X, "l2")
     if how == "hellinger":
         return normalize(normalize(X, "l1"), "sqrt")
     if how == "log":
@@ -68,6 +74,34 @@ def small_lengths(X: Matrix) -> Array:
     squares: Any = (X * X).sum(axis=1)
     lengths: Array = units * np.sqrt(np.asarray(squares).ravel())
     return lengths
+
+
+def idf_for(how: str, source: BlockSource) -> Array | None:
+    """The inverse document frequencies (d,) that the normalization ``how`` needs, by one pass over X; None: none."""
+    if how != TFIDF:
+        return None
+    (counts,) = sum_over_blocks(source, containing)
+    return idf_of(counts, source.shape[0])
+
+
+def containing(X_b: Matrix) -> Partial:
+    """In how many rows of a block each feature is above 0."""
+    if sparse.issparse(X_b):
+        return Partial((np.bincount(X_b.indices[X_b.data > 0], minlength=X_b.shape[1]),))
+    return Partial((np.count_nonzero(X_b, axis=0),))
+
+
+def idf_of(counts: Array, rows: int) -> Array:
+    """Inverse document frequencies: ln((1 + rows) / (1 + counts)) + 1, at least 1 (as scikit-learn smooths them)."""
+    idf: Array = np.log((1.0 + rows) / (1.0 + counts)) + 1.0
+    return idf
+
+
+def scale_features(X: Matrix, factors: Array) -> None:
+    if sparse.issparse(X):
+        X.data *= factors.astype(X.dtype)[X.indices]
+    else:
+        X *= factors.astype(X.dtype)
 
 
 def weigh_features(X: Matrix, weights: Array) -> Matrix:

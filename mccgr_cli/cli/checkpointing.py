@@ -21,6 +21,7 @@ from mccgr_cli.cli.help import GroupedOption
 from mccgr_cli.errors import DataError, MccgrError, OutputError, ParameterError
 from mccgr_cli.fields import RESOURCES, Bounds, checked, resource_option
 from mccgr_cli.settings import INITS, GraphSettings, RowSettings, Settings
+from mccgr_cli.system.time_limit import TimeUp
 
 if TYPE_CHECKING:
     from scipy import sparse
@@ -58,7 +59,10 @@ def stored_options(run: Run) -> dict[str, Any]:
     found = dict(run.parameters)
     init = found.pop("init")
     values = [checked(kind, {"init": INITS[0], **found}) for kind in (Settings, GraphSettings, RowSettings)]
-    names = {name: found[name] for name in ("source", "label_key", "graph_file")} | {"path": run.output, "init": init}
+    names = {name: found[name] for name in ("source", "label_key", "header", "graph_file")} | {
+        "path": run.output,
+        "init": init,
+    }
     for name in names.values():
         if name is not None and (not isinstance(name, str) or "\0" in name or not os.fsencode(name)):
             raise TypeError
@@ -76,8 +80,9 @@ class Checkpointing:
     checkpoint: str | None = resource_option(
         None,
         "Save the state of the run in FILE, regularly and when the run is interrupted. The same command continues from "
-        "there and gives the same factors. FILE is deleted when the result is written.",
+        "there and gives the same factors. FILE is deleted when the result is complete.",
         type=types.FILE,
+        default_text="with --time-limit: beside the output",
     )
     checkpoint_every: float | None = resource_option(
         None,
@@ -95,7 +100,7 @@ class Checkpointing:
     @property
     def copies(self) -> int:
         """Checkpoints in memory: the one that is written, and the one that the run continues from."""
-        return 2 if self.resume is not None else int(self.checkpoint is not None)
+        return 2 if self.resume is not None else int(self.path is not None)
 
 
 resume = click.option(
@@ -121,7 +126,7 @@ class Keeper:
         self.job, self.chosen, self.path = job, chosen, Path(chosen.path)
         self.every = EVERY if chosen.checkpoint_every is None else chosen.checkpoint_every
         self.due = time.monotonic() + self.every
-        self.remedy = ""  # how to continue from what is in the file now
+        self.remedy = self.where = ""  # how to continue from what is in the file now, and where that is
         self.save: Callable[[], None] = lambda: None  # write the current state
         with output_errors(str(self.path)):
             for other in job.paths:
@@ -129,6 +134,7 @@ class Keeper:
                     raise ParameterError("--checkpoint", f"{self.path} is the output", "name another file")
             job.refuse_overwriting([str(job.parameters["source"])], [self.path])
         job.lock(self.path, overwrite=True)
+        self.stopped = False
         job.when_written.append(self.delete)
         self.found = self._read() if self.resumes or self.path.exists() else None
         if self.found is not None:
@@ -195,18 +201,25 @@ class Keeper:
         return Run(self.job.parameters, self.job.output.path, self.job.inputs)
 
     @contextmanager
-    def watching(self, A: sparse.csr_array[Any] | None, choice: str | None) -> Iterator[OnPause]:
+    def watching(
+        self, A: sparse.csr_array[Any] | None, choice: str | None, names: Mapping[str, Any]
+    ) -> Iterator[OnPause]:
         """A function for the solver to call between iterations. Signals wait for it, then end the run."""
         from mccgr_cli.system.signals import recorded_interrupts
         from mccgr_cli.workflow.checkpoints import damaged
 
         with recorded_interrupts() as noted:
 
-            def pause(progress: Callable[[], Progress]) -> None:
-                self.save = partial(self.write, progress, A, choice)
-                if noted.number is not None or time.monotonic() >= self.due:
+            def pause(progress: Callable[[], Progress]) -> bool:
+                self.save = partial(self.write, progress, A, choice, names)
+                limit = invocation().limit
+                ends = limit is not None and limit.ends_steps()
+                if ends or noted.number is not None or time.monotonic() >= self.due:
                     self.save()
                 noted.act()
+                if limit is not None and ends and self.job.caller is not None:  # no result of a stage that is not done
+                    raise TimeUp(limit)
+                return ends
 
             try:
                 with warnings.catch_warnings():
@@ -227,15 +240,25 @@ class Keeper:
                 raise fault.with_remedy(self.remedy) if self.remedy else fault from None
 
     @contextmanager
-    def saving_on_failed_output(self) -> Iterator[None]:
-        """A result that cannot be written is not lost: the run can continue and write it elsewhere."""
+    def finishing(self, stopped: bool) -> Iterator[None]:
+        """In the block the result is written. If that fails, the run can continue and write it elsewhere.
+
+        ``stopped``: it is the result of a run that has not ended, so the checkpoint is kept.
+        """
+        self.stopped = stopped
         try:
             yield
         except OutputError as fault:
             self.save()
             raise fault.with_remedy(self.remedy) if self.remedy else fault from None
 
-    def write(self, current: Callable[[], Progress], A: sparse.csr_array[Any] | None, choice: str | None) -> None:
+    def write(
+        self,
+        current: Callable[[], Progress],
+        A: sparse.csr_array[Any] | None,
+        choice: str | None,
+        names: Mapping[str, Any],
+    ) -> None:
         """Save the state. If that fails, the run continues."""
         from mccgr_cli.files.atomic_write import write_files
         from mccgr_cli.files.container import encode
@@ -243,7 +266,7 @@ class Keeper:
         from mccgr_cli.workflow.checkpoints import Checkpoint, checkpoint_contents
 
         progress = current()
-        contents = checkpoint_contents(Checkpoint(self.run(), progress, A, choice))
+        contents = checkpoint_contents(Checkpoint(self.run(), progress, A, choice, names))
         encoded = encode(replace(contents, provenance=self.job.provenance()))
         try:
             write_files({self.path: encoded}, overwrite=True, later=postponed_interrupts)
@@ -255,21 +278,26 @@ class Keeper:
 
     def say_how_to_continue(self, where: str) -> None:
         """What an interrupt prints from now on."""
+        self.where = where
+        self.remedy = self.how_to_continue(self.job.output.overwrite)
+        invocation().leaves = self.remedy
+
+    def how_to_continue(self, overwrite: bool) -> str:
         words = options.command_line(
             "factorize",
             Checkpointing(None, self.chosen.checkpoint_every),
             self.job.resources,
-            replace(self.job.output, path=None),
+            replace(self.job.output, path=None, overwrite=overwrite),
             resume=self.path,
         )
-        self.remedy = f"continue{where} with: {shlex.join(words)}"
-        invocation().leaves = self.remedy
+        return f"continue{self.where} with: {shlex.join(words)}"
 
     def delete(self) -> None:
-        """The result is complete, so the checkpoint is not needed any more."""
+        """If the result is complete, the checkpoint is not needed any more."""
         from mccgr_cli.files.atomic_write import remove
 
-        remove(self.path.resolve())
+        if not self.stopped:
+            remove(self.path.resolve())
 
 
 def position(progress: Progress) -> str:
@@ -279,18 +307,22 @@ def position(progress: Progress) -> str:
 
 def keeper_for(job: Job, chosen: Checkpointing, source: str) -> Keeper | None:
     """The keeper of the run's state, if the user wants one."""
-    from mccgr_cli.files.readers import split_inner
-
     if chosen.path is None:
         if chosen.checkpoint_every is not None:
             raise ParameterError("--checkpoint-every", "has no effect without --checkpoint", "give that too")
         return None
     if chosen.path in ("", "-"):
         raise ParameterError("--checkpoint", "no file name", "name one")
-    location = split_inner(source)[0]
-    if location == "-" or Path(location).is_fifo():
+    if not can_be_read_again(source):
         raise ParameterError("--checkpoint", f"{source} cannot be read again", "give MATRIX as a file")
     return Keeper(job, chosen)
+
+
+def can_be_read_again(source: str) -> bool:
+    from mccgr_cli.files.readers import split_inner
+
+    location = split_inner(source)[0]
+    return location != "-" and not Path(location).is_fifo()
 
 
 def refuse_what_resume_decides(decided: Mapping[str, Any]) -> None:

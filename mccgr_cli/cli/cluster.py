@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from mccgr_cli.cli import options
@@ -9,13 +10,18 @@ from mccgr_cli.cli.options import MatrixInput, Output
 from mccgr_cli.settings import NORMALIZATIONS, ClusterSettings, RowSettings
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from mccgr_cli.cli.job import Caller
+    from mccgr_cli.files.container import Contents
+    from mccgr_cli.files.readers import Loaded
 
 ROWS = {
     "default": "none",
     "values": NORMALIZATIONS,
     "help": "Normalization of each row. none: values as they are. l1: sum 1. l2: length 1. sqrt: square root of every "
-    "value. hellinger: l1, then sqrt. log: mean 10, then log(1 + x).",
+    "value. hellinger: l1, then sqrt. log: mean 10, then log(1 + x). tfidf: for word counts; words of many texts count "
+    "less, then l2.",
 }
 
 
@@ -27,10 +33,10 @@ ROWS = {
 def command(matrix: MatrixInput, clusters: ClusterSettings, rows: RowSettings, output: Output) -> None:
     """Cluster the samples by their coefficients W.
 
-    FACTORS is a file from factorize or transform; without it, standard input is read. You can also give a matrix: then
-    k-means clusters its rows, as a baseline to compare with, and --k is required. --transpose, --label-key and
-    --normalize are for matrices only. For a fair comparison, give the --normalize that factorize used ('mccgr info'
-    shows it): the default of this command is none.
+    FACTORS is a file from factorize or transform, or a checkpoint of factorize; without it, standard input is read. You
+    can also give a matrix: then k-means clusters its rows, as a baseline to compare with, and --k is required.
+    --transpose, --label-key and --normalize are for matrices only. For a fair comparison, give the --normalize that
+    factorize used ('mccgr info' shows it): the default of this command is none.
 
     \b
     Examples:
@@ -52,19 +58,37 @@ def cluster(
     parameters = options.parameters(matrix, clusters, normalize=normalize)
     with Job("cluster", output, parameters, derived=(matrix.source, "clusters"), caller=caller) as job:
         loaded = job.load(matrix.source, ("factors", "clusters", "matrix"), matrix)
-        contents = stages.cluster(loaded, normalize, clusters.assign, clusters.k, clusters.restarts, clusters.seed)
-        job.reporter.note(describe(contents["assignments"]))
-        note = doubt(contents["assignments"], contents.attributes["cluster_k"])
-        if note is not None:
-            job.reporter.note(note)
+        contents = stages.cluster(loaded, normalize, clusters)
+        for line in describe(contents):
+            job.reporter.note(line)
         job.write(contents)
 
 
-def describe(assignments: Any) -> str:
+def clustered(loaded: Loaded, note: Callable[[str], None]) -> Loaded:
+    """Clusters of factors, as ``mccgr cluster`` makes them by default; a file that has clusters already stays."""
+    from mccgr_cli.workflow import stages
+
+    if loaded.contents.kind == "clusters":
+        return loaded
+    contents = stages.cluster(loaded, "none", ClusterSettings())
+    first, *doubts = describe(contents)
+    for line in (f"{loaded.name} holds factors, clustered first as by 'mccgr cluster'; {first}", *doubts):
+        note(line)
+    return replace(loaded, contents=replace(contents, provenance=loaded.contents.provenance))
+
+
+def describe(clusters: Contents) -> list[str]:
+    """A line with the number and sizes of the clusters, and one if a cluster is too large."""
+    assignments = clusters["assignments"]
+    doubtful = doubt(assignments, clusters.attributes["cluster_k"])
+    return [sizes(assignments), *([] if doubtful is None else [doubtful])]
+
+
+def sizes(assignments: Any) -> str:
     import numpy as np
 
-    ids, sizes = np.unique(assignments, return_counts=True)
-    listed = " ".join(str(size) for size in sizes[:20]) + (" ..." if len(sizes) > 20 else "")
+    ids, counts = np.unique(assignments, return_counts=True)
+    listed = " ".join(str(count) for count in counts[:20]) + (" ..." if len(ids) > 20 else "")
     return f"clusters: {len(ids)} of {len(assignments)} samples, sizes {listed}"
 
 

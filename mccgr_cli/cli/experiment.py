@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from mccgr_cli.cli import options, types
 from mccgr_cli.cli.group import invocation
 from mccgr_cli.cli.options import MatrixInput, Output, Resources
+from mccgr_cli.cli.time_limit import limited
 from mccgr_cli.fields import basic_option, option, settings_of, whole
 from mccgr_cli.settings import BASELINES, METHODS, SWEPT, GraphSettings, RowSettings, Settings
 
@@ -72,7 +73,7 @@ class Comparison:
 @options.matrix("MATRIX")
 @options.gathered("sweeps", Sweeps)
 @options.gathered("graph", GraphSettings, exclude=SWEPT)
-@options.resources("jobs", "scheduler")
+@options.resources("jobs", "scheduler", "time_limit")
 def command(
     matrix: MatrixInput,
     comparison: Comparison,
@@ -110,9 +111,11 @@ def command(
     plan = make_plan(comparison, sweeps, settings, graph)
     parameters = options.parameters(matrix, settings, graph, comparison, sweeps)
     del parameters["k"], parameters["method"]
-    with Job(
-        "experiment", output, parameters, derived=(matrix.source, "results"), resources=resources, streams=False
-    ) as job:
+    derived = matrix.source, "results"
+    with (
+        limited(resources.time_limit),
+        Job("experiment", output, parameters, derived=derived, resources=resources, streams=False) as job,
+    ):
         loaded = job.load_matrix(matrix)
         if "labels" not in loaded.contents:
             raise DataError(loaded.name, "no labels to draw classes by", "name them with --label-key")
@@ -134,10 +137,10 @@ def perform_trials(job: Job, plan: Plan, X: Any, labels: Any, identity: str) -> 
             del journal.done[name]
         trials, before = plan.trials(), list(journal.done.values())
         left = [trial for trial in trials if trial.name not in journal.done]
+        invocation().leaves = f"finished runs are saved in {journal.path}; the same command continues"
         if before:
             job.reporter.note(f"continuing after {len(before)} of {len(trials)} trials")
         with job.workers(len(left)) as workers, job.reporter.comparing(plan, len(trials), before) as show:
-            invocation().leaves = f"finished runs are saved in {journal.path}; the same command continues"
             for number, rows in workers.as_completed(experiment.run_trial, left, (X, labels, plan), None):
                 if rows is None:
                     what = f"the trial {left[number].name} ended its process each time it was tried"

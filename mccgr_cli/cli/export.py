@@ -126,7 +126,7 @@ def add_into(matrix: MatrixInput, exported: Exported, form: str | None, output: 
     from mccgr_cli.cli.job import Job
 
     options.refuse_given(
-        ("path", "what", "with_matrix", "transpose", "label_key"), "has no effect with --into", "leave it out"
+        ("path", "what", "with_matrix", "transpose", "label_key", "header"), "has no effect with --into", "leave it out"
     )
     if form not in (None, "h5ad") or exported.into in (None, "", "-"):
         raise ParameterError("--into", "adds to an AnnData file", "name an .h5ad file, and leave out --format")

@@ -15,6 +15,7 @@ from mccgr_cli.cli import options, types
 from mccgr_cli.cli.checkpointing import Checkpointing, checkpointing, keeper_for, refuse_what_resume_decides
 from mccgr_cli.cli.help import GroupedOption
 from mccgr_cli.cli.options import MatrixInput, Output, Resources
+from mccgr_cli.cli.time_limit import end_if_stopped, limited, watching_time, with_default_file
 from mccgr_cli.errors import MccgrError, ParameterError
 from mccgr_cli.fields import GRAPH, settings_of
 from mccgr_cli.settings import AUTO, INITS, NORMALIZATIONS, GraphSettings, RowSettings, Settings
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from mccgr_cli.blocks.protocol import BlockSource
     from mccgr_cli.cli.job import Caller, Job
     from mccgr_cli.cli.samples import Samples
+    from mccgr_cli.core.graph import GraphHealth
     from mccgr_cli.core.solver import Factors, Start
     from mccgr_cli.files.readers import Loaded
     from mccgr_cli.workflow.factorization import Graph
@@ -69,7 +71,7 @@ class Factorization:
     help="Use a graph that 'mccgr graph' made, instead of building one. Other graph options have no effect then.",
 )
 @options.gathered("graph", GraphSettings)
-@options.resources("memory", "scheduler")
+@options.resources("memory", "scheduler", "time_limit")
 @checkpointing
 def command(
     matrix: MatrixInput,
@@ -98,11 +100,13 @@ def command(
       mccgr factorize large.h5 --k 10 --scheduler tcp://node1:8786
       mccgr factorize large.h5 --k 10 --checkpoint run.h5
       mccgr factorize --resume run.h5
+      mccgr factorize large.h5 --k 10 --time-limit 30m
     """
     request = Factorization(matrix, settings, graph, rows, graph_file)
     if checkpointing.resume is not None:
         refuse_what_resume_decides(request.parameters)
-    factorize(request, resources, checkpointing, output)
+    with limited(resources.time_limit):
+        factorize(request, resources, checkpointing, output)
 
 
 def factorize(
@@ -115,7 +119,6 @@ def factorize(
     """Factorize a matrix file and write a factors file."""
     from mccgr_cli.cli.job import Job
     from mccgr_cli.cli.samples import note_choice, prepared
-    from mccgr_cli.core.graph import graph_health
     from mccgr_cli.core.landmarks import learn_landmarks, size_of_landmarks
     from mccgr_cli.core.outliers import learn_density
     from mccgr_cli.core.solver import check_solver, uses_graph
@@ -130,6 +133,7 @@ def factorize(
     with Job(
         "factorize", output, request.parameters, derived=(source, "factors"), resources=resources, caller=caller
     ) as job:
+        checkpointing = with_default_file(job, checkpointing, source)
         keeper = keeper_for(job, checkpointing, source)
         builds = uses_graph(settings) and request.graph_file is None
         graph_file = None if resumes or request.graph_file is None else job.load(request.graph_file, ("graph",))
@@ -154,27 +158,23 @@ def factorize(
                 choice = note_choice(job, settled.choice)
             else:
                 A, choice = kept.A, kept.choice
-            with phase("checking the graph"):
-                health = None if A is None else graph_health(A)
-            if health is not None:
-                job.reporter.note(f"graph: {health}")
-                if health.components > max(2 * settings.k, health.samples // 10):
-                    many = f"the graph falls into {health.components} pieces"
-                    job.reporter.note(f"doubt: {many}, and nothing connects them; raise --neighbors")
+            health = note_health(job, A, settings.k)
+            names = samples.loaded.contents.names()
+            learnt = {} if settled.idf is None else {"idf": settled.idf}
             with (
                 job.reporter.watching(settings.iterations, settings.restarts) as on_step,
-                keeper.watching(A, choice) if keeper is not None else nullcontext() as on_pause,
+                keeper.watching(A, choice, {**names, **learnt}) if keeper is not None else watching_time() as on_pause,
             ):
                 resumed = kept.progress if kept is not None else None
                 factors = factorization.factorize(X, settings, A, starts, on_step, resumed, on_pause)
                 landmarks = learn_landmarks(X, factors.rho, settings.k, graph.evenness)
                 density, outlier = learn_density(X, landmarks, settings.k)
         job.reporter.note(describe(factors, settings))
-        names = samples.loaded.contents.names()
-        contents = stages.factors_contents(factors, settings, settled.normalize, names, health, choice)
+        contents = stages.factors_contents(factors, settings, settled.normalize, names, health, choice, settled.idf)
         contents = with_landmarks(contents, landmarks, density, outlier)
-        with keeper.saving_on_failed_output() if keeper is not None else nullcontext():
+        with keeper.finishing(factors.stopped) if keeper is not None else nullcontext():
             job.write(contents)
+        end_if_stopped(job, keeper, factors)
 
 
 def check_start_option(request: Factorization, resumes: bool) -> None:
@@ -183,6 +183,21 @@ def check_start_option(request: Factorization, resumes: bool) -> None:
         raise ParameterError("--init", f"{init} is not one of {', '.join(INITS)}, and not a file", "check its name")
     if request.starts_from_file and request.settings.restarts > 1:
         raise ParameterError("--restarts", f"every start from {init} would be the same", "leave it out")
+
+
+def note_health(job: Job, A: Graph | None, k: int) -> GraphHealth | None:
+    """Say what there is to know of the graph."""
+    from mccgr_cli.core.graph import graph_health
+
+    if A is None:
+        return None
+    with phase("checking the graph"):
+        health = graph_health(A)
+    job.reporter.note(f"graph: {health}")
+    if health.components > max(2 * k, health.samples // 10):
+        many = f"the graph falls into {health.components} pieces"
+        job.reporter.note(f"doubt: {many}, and nothing connects them; raise --neighbors")
+    return health
 
 
 def load_start(job: Job, request: Factorization, X: BlockSource) -> list[Start] | None:

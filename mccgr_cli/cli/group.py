@@ -13,14 +13,16 @@ import signal
 import sys
 import threading
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
 import click
 
 from mccgr_cli import __version__
-from mccgr_cli.errors import ExitStatus, MccgrError, one_line
-from mccgr_cli.system.signals import INTERRUPTS, ignore_interrupts
+from mccgr_cli.errors import ExitStatus, MccgrError, TimeLimitReached, one_line
+from mccgr_cli.system import time_limit
+from mccgr_cli.system.signals import ALARM, INTERRUPTS, ignore_interrupts
+from mccgr_cli.system.time_limit import TimeLimit, TimeUp
 
 COMMANDS = (
     *("run", "extract", "graph", "factorize", "cluster", "evaluate", "top", "predict", "transform"),
@@ -38,8 +40,11 @@ class Invocation:
     owns_process: bool = False  # False where a test or another program calls the command
     written: bool = False  # the result is complete, so an interrupt comes too late
     leaves: str = "nothing was written"  # what an interrupt leaves behind, and what to do then
-    reads_pipe: bool = False  # the main input comes from standard input
+    notes: list[str] = field(default_factory=list)  # what was said of the inputs
+    reads_data: bool = False  # standard input is the main input, not the name of it
     command_line: Sequence[str] | None = None  # if it is not that of the process: with a name from standard input
+    began: float = field(default_factory=lambda: time_limit.now())
+    limit: TimeLimit | None = None  # on the time of the whole command
 
 
 def invocation() -> Invocation:
@@ -70,6 +75,8 @@ class MccgrGroup(click.Group):
                 return None
             if call.owns_process:
                 ignore_interrupts()  # one is enough
+            if isinstance(interrupt, TimeUp):
+                raise out_of_time(interrupt, call.leaves) from None
             raise Interrupted(call.leaves, signal_of(interrupt)) from None
 
     def main(self, *args: Any, **kwargs: Any) -> NoReturn:
@@ -109,6 +116,12 @@ class Interrupted(MccgrError):
         what = "interrupted" if number == signal.SIGINT else f"ended by {signal.Signals(number).name}"
         super().__init__("mccgr", what, leaves)
         self.exit_status = ExitStatus(128 + number)
+
+
+def out_of_time(end: TimeUp, leaves: str) -> TimeLimitReached:
+    """The time limit ended the command, and left this behind."""
+    what = f"ended by --time-limit {end.limit.seconds:g}s" + (f" while {end.doing}" if end.doing else "")
+    return TimeLimitReached("mccgr", what, f"{leaves}; give more time" if leaves == Invocation.leaves else leaves)
 
 
 class Ended(KeyboardInterrupt):
@@ -159,6 +172,8 @@ def is_short_of_memory() -> bool:
 
 
 def signal_of(end: KeyboardInterrupt) -> int:
+    if isinstance(end, TimeUp) and ALARM is not None:
+        return ALARM
     return end.number if isinstance(end, Ended) else signal.SIGINT
 
 

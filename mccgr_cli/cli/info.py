@@ -35,12 +35,17 @@ def command(matrix: MatrixInput, style: str) -> None:
       mccgr info X.factors.h5 --format json
     """
     from mccgr_cli.cli.job import show
+    from mccgr_cli.cli.progress import say
     from mccgr_cli.cli.tables import shape_of
     from mccgr_cli.files.container import SCHEMA
     from mccgr_cli.files.readers import load
 
     kinds = tuple(SCHEMA)
-    loaded = load(matrix.source, kinds=kinds, transpose=matrix.transpose, label_key=matrix.label_key)
+    loaded = load(
+        matrix.source, kinds=kinds, transpose=matrix.transpose, label_key=matrix.label_key, header=matrix.header
+    )
+    for note in loaded.notes:
+        say(note)
     contents = loaded.contents
     facts = {
         "file": loaded.name,
@@ -59,6 +64,8 @@ def health(contents: Contents) -> dict[str, Any]:
     import numpy as np
 
     from mccgr_cli.core.graph import graph_health
+    from mccgr_cli.texts.settings import COUNTS_OF, WORDS
+    from mccgr_cli.workflow.checkpoints import position
 
     facts: dict[str, Any] = {}
     if "X" in contents:
@@ -68,7 +75,8 @@ def health(contents: Contents) -> dict[str, Any]:
         facts["empty features"] = int(np.count_nonzero(features == 0))
         facts["largest value"] = float(largest.max())
     if "skipped/names" in contents:
-        facts["skipped images"] = len(contents["skipped/names"])
+        noun = "texts" if contents.attributes.get(COUNTS_OF) == WORDS else "images"
+        facts[f"skipped {noun}"] = len(contents["skipped/names"])
         shown = map(": ".join, zip(contents["skipped/names"], contents["skipped/reasons"], strict=True))
         facts["skipped"] = first_few(list(shown), "; ")
     if "A" in contents:
@@ -76,6 +84,8 @@ def health(contents: Contents) -> dict[str, Any]:
     if "W" in contents:
         facts["unused components"] = int(np.count_nonzero(contents["W"].max(axis=0) == 0))
         facts["samples without coefficients"] = int(np.count_nonzero(contents["W"].max(axis=1) == 0))
+    if contents.kind == "checkpoint":
+        facts["state"] = position(contents)
     if "history/objective" in contents:
         facts["iterations done"] = len(contents["history/objective"]) - 1
         facts["objective"] = float(contents["history/objective"][-1])

@@ -159,9 +159,22 @@ class Job:
 
     def load(self, source: str, kinds: Sequence[str], matrix: MatrixInput | None = None) -> Loaded:
         """An input, remembered for provenance; ``matrix`` says how to read a matrix."""
+        from mccgr_cli.workflow.checkpoints import as_factors, with_checkpoints
+
         how = matrix or MatrixInput(source)
         with phase(f"reading {'standard input' if source == '-' else source}", "bytes", size_of_file(source)):
-            loaded = load(source, kinds=kinds, transpose=how.transpose, label_key=how.label_key)
+            loaded = load(
+                source,
+                kinds=with_checkpoints(kinds),
+                transpose=how.transpose,
+                label_key=how.label_key,
+                header=how.header,
+            )
+            loaded = as_factors(loaded, kinds)
+        for note in loaded.notes:
+            if note not in invocation().notes:  # several stages may read the same file
+                self.reporter.note(note)
+                invocation().notes.append(note)
         main = next((name for name in ("X", "W", "A", "assignments") if name in loaded.contents), None)
         self.reporter.detail(f"read {loaded.name}: {main} {shape_of(loaded.contents[main])}" if main else loaded.name)
         if source != "-":

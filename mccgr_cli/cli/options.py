@@ -166,6 +166,11 @@ class MatrixInput:
         "(.h5ad).",
         metavar="NAME",
     )
+    header: str = basic_option(
+        "auto",
+        "Whether the first line of a .csv or .tsv file names the columns. auto: judged by the values.",
+        values=("auto", "yes", "no"),
+    )
 
 
 @dataclass(frozen=True)
@@ -208,6 +213,13 @@ class Resources:
         "machine. Needs Dask: pip install 'mccgr-cli[dask]'.",
         type=types.Scheduler(),
         metavar="ADDRESS",
+    )
+    time_limit: float | None = resource_option(
+        None,
+        "End within this time, for example 30m, 2h or 1:30:00, with exit status 124. What is done by then is kept, and "
+        "the last line says how to continue.",
+        type=types.Duration(),
+        metavar="TIME",
     )
 
     def __post_init__(self) -> None:
@@ -258,8 +270,9 @@ def labels(metavar: str, otherwise: str = "") -> Decorator:
         cls=GroupedOption,
         type=types.INPUT,
         default_text=f"the labels in {metavar}{'; ' if otherwise else ''}{otherwise}",
-        help="True classes: a text file with one class per line, or a .mat, .npy, .csv, .h5ad or HDF5 file. FILE::NAME "
-        "names a variable or column.",
+        help="True classes: a text file with one class per line, or a .csv, .tsv, .h5ad, .mat, .npz, .npy or HDF5 "
+        "file. FILE::NAME names a variable or column. If the file has names of samples, classes are joined to samples "
+        "by name; otherwise by row order.",
     )
 
 

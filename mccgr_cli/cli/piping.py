@@ -55,7 +55,7 @@ def take_name(piped: click.Parameter, values: dict[str, Any]) -> None:
 
     holds = piped.holds if isinstance(piped, FileArgument) else "file"
     name = None if holds == "names" else find_name(text_is_data=holds == "table")
-    invocation().reads_pipe = isinstance(piped, click.Argument)
+    invocation().reads_data = name is None and isinstance(piped, click.Argument)
     if name is not None:
         given = [name + value[1:] if is_stream(value) else value for value in listed(values[piped.name])]
         values[piped.name] = tuple(given) if isinstance(values[piped.name], tuple) else given[0]
@@ -84,8 +84,9 @@ def is_stream(value: Any) -> bool:
 
 
 def continues_pipe() -> bool:
-    """Whether the result goes to standard output by default: the input came from there, and it takes data.
+    """Whether the result goes to standard output by default: its input came as data, and standard output takes data.
 
-    A log that messages go to as well is no place for data.
+    If the input came as the name of a file, the result is a file too, and its name goes on. A log that messages go to
+    as well is no place for data.
     """
-    return invocation().reads_pipe and carries_data(sys.stdout) and not is_same_file(sys.stdout, sys.stderr)
+    return invocation().reads_data and carries_data(sys.stdout) and not is_same_file(sys.stdout, sys.stderr)

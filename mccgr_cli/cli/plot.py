@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 import click
@@ -12,8 +13,9 @@ import click
 from mccgr_cli.catalog import FIGURE_FORMATS, FIGURES
 from mccgr_cli.cli import options, types
 from mccgr_cli.cli.help import GroupedOption
-from mccgr_cli.cli.options import Output
-from mccgr_cli.errors import MccgrError
+from mccgr_cli.cli.options import MatrixInput, Output
+from mccgr_cli.errors import MccgrError, ParameterError
+from mccgr_cli.fields import basic_option
 from mccgr_cli.settings import Drawing
 
 EXTENTS = {
@@ -32,6 +34,20 @@ class Only(click.ParamType):  # type: ignore[type-arg]
         if not equals:
             self.fail(f"{value!r} is not of the form COLUMN=VALUE", param, ctx)
         return column.strip(), tuple(part.strip() for part in values.split(","))
+
+
+@dataclass(frozen=True)
+class FigureMatrix:
+    """The matrix that clusters were made from, for figures that show its values."""
+
+    matrix: str | None = basic_option(
+        None,
+        "The matrix that FILE was made from, for --figure dots. Rows are normalized as they were factorized.",
+        type=types.FILE,
+        metavar="MATRIX",
+        default_text="dots show what the factors give",
+    )
+    transpose: bool = basic_option(False, "Samples are the columns of MATRIX, not the rows.")
 
 
 @options.command
@@ -63,6 +79,7 @@ class Only(click.ParamType):  # type: ignore[type-arg]
     "or an option that was varied.",
 )
 @options.gathered("drawing", Drawing, changed=EXTENTS)
+@options.gathered("given", FigureMatrix)
 @click.option(
     "--dpi",
     cls=GroupedOption,
@@ -75,6 +92,7 @@ def command(
     figure: str | None,
     only: tuple[tuple[str, tuple[str, ...]], ...],
     drawing: Drawing,
+    given: FigureMatrix,
     dpi: int | None,
     form: str | None,
     output: Output,
@@ -82,11 +100,13 @@ def command(
     """Draw what is in a file.
 
     \b
-    Of a file from factorize or cluster:
+    Of a file from factorize or cluster, or a checkpoint:
       convergence  the objective in each iteration; several FILEs are compared
       weights      the weights of the features, with the names of the lowest
       basis        the components as images
       embedding    the samples on two principal components of W, by class and cluster
+      dots         the top features of each cluster, as in mccgr top: the larger the dot, the more samples have the
+                   feature; the darker, the stronger it is (of factors, clusters are the largest coefficients)
     Of a file from experiment (bands are 95 % confidence intervals of the mean):
       scores       accuracy and NMI by the number of clusters
       sweep        accuracy and NMI by the option that was varied
@@ -103,13 +123,18 @@ def command(
       mccgr plot l2.factors.h5 mccgr.factors.h5 -o convergence.pdf
       mccgr plot X.factors.clusters.h5 --figure embedding -o embedding.png --dpi 300
       mccgr plot faces.factors.h5 --figure basis --shape 112x92 --order F -o basis.png
+      mccgr plot X.factors.clusters.h5 --matrix X.h5 --figure dots -o dots.svg
       mccgr plot ranks.h5 -o ranks.svg
       mccgr plot results.h5 --figure sweep --only k=5 -o alpha.svg
     """
+    from mccgr_cli.cli.cluster_values import with_matrix
     from mccgr_cli.cli.job import Job
 
+    if given.matrix == "-" and "-" in sources:
+        raise ParameterError("--matrix", "standard input is FILE already", "name a file")
     form = options.choose_format(output.path, form, FIGURE_FORMATS)
-    with Job("plot", output, options.parameters(drawing, figure=figure, only=only, dpi=dpi)) as job:
+    parameters = options.parameters(drawing, given, figure=figure, only=only, dpi=dpi)
+    with Job("plot", output, parameters) as job:
         loaded = [job.load(source, ("factors", "clusters", "results", "ranks")) for source in sources]
         with needing_matplotlib():
             from mccgr_cli.output import plots
@@ -118,13 +143,18 @@ def command(
         refuse_unused(figure, form)
         if job.has_default_name:
             job.write_beside(sources[0], figure, f".{form}")
-        job.write_bytes(plots.render(figure, loaded, drawing, form, dpi, job.reporter.note))
+        values = None
+        if given.matrix is not None:
+            loaded[0], values = with_matrix(job, loaded[0], MatrixInput(given.matrix, given.transpose))
+        job.write_bytes(plots.render(figure, loaded, drawing, form, dpi, job.reporter.note, values))
 
 
 def refuse_unused(figure: str, form: str) -> None:
     """Refuse options that would have no effect."""
     unused = [] if form == "png" else ["dpi"]
     unused += [] if figure == "basis" else ["shape", "order"]
+    unused += [] if figure == "dots" else ["count"]
+    unused += [] if FIGURES[figure].takes_matrix else ["matrix", "transpose"]
     options.refuse_given(unused, f"has no effect on {figure} as {form}", "leave it out")
 
 

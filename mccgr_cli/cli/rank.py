@@ -12,6 +12,7 @@ from mccgr_cli.catalog import RANK_DECIMALS, RANK_HEADINGS
 from mccgr_cli.cli import options, types
 from mccgr_cli.cli.group import invocation
 from mccgr_cli.cli.options import MatrixInput, Output, Resources
+from mccgr_cli.cli.time_limit import limited
 from mccgr_cli.fields import Bounds, basic_option, whole
 from mccgr_cli.settings import GraphSettings, RowSettings, Settings
 
@@ -66,7 +67,7 @@ KEPT = {
 @options.preset
 @options.matrix("MATRIX")
 @options.gathered("graph", GraphSettings)
-@options.resources("jobs", "memory", "scheduler")
+@options.resources("jobs", "memory", "scheduler", "time_limit")
 def command(
     matrix: MatrixInput,
     trials: Trials,
@@ -99,7 +100,8 @@ def command(
       mccgr rank X.h5 --k 2-15 -o ranks.h5 && mccgr plot ranks.h5 -o ranks.svg
       mccgr factorize X.h5 --k "$(mccgr rank X.h5 --k 2-15 --format k)"
     """
-    rank(matrix, trials, settings, graph, rows.normalize, style, resources, output)
+    with limited(resources.time_limit):
+        rank(matrix, trials, settings, graph, rows.normalize, style, resources, output)
 
 
 def rank(
@@ -118,11 +120,13 @@ def rank(
     from mccgr_cli.files.journal import identity_of
     from mccgr_cli.files.readers import split_inner
     from mccgr_cli.workflow import ranking
+    from mccgr_cli.workflow.texts import normalization_for
 
     parameters = options.parameters(matrix, settings, graph, trials, normalize=normalize)
     del parameters["k"]
     with Job("rank", output, parameters, resources=resources, caller=caller) as job:
         loaded = job.load_matrix(matrix)
+        normalize = normalization_for(loaded, normalize)
         whole = loaded.contents["X"].shape[0]
         X = load_samples(job, loaded, trials.samples, settings.seed)
         ks = trials.ks or ranking.usual_ks(X.shape, trials.share)

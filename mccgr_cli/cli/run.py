@@ -21,6 +21,7 @@ from mccgr_cli.cli.options import MatrixInput, Output, Resources
 from mccgr_cli.cli.report import Appearance
 from mccgr_cli.cli.run_folder import REMEDY, check_earlier_result, locked
 from mccgr_cli.cli.run_plan import FILES, RANK, TRIALS, Request, Stage, plan
+from mccgr_cli.cli.time_limit import limited
 from mccgr_cli.errors import OutputError, ParameterError
 from mccgr_cli.fields import settings_of, whole
 from mccgr_cli.images.settings import Description, Learning, ModelSettings
@@ -40,7 +41,7 @@ FOR_IMAGES = (
     *settings_of(ImageInput),
     *settings_of(ModelSettings),
 )
-FOR_MATRICES = ("transpose", "label_key")
+FOR_MATRICES = ("transpose", "label_key", "header")
 FOLDER: dict[str, dict[str, Any]] = {
     "path": {
         "help": "Output folder. It is created if it does not exist.",
@@ -81,7 +82,7 @@ FOLDER: dict[str, dict[str, Any]] = {
 @options.gathered("graph", GraphSettings)
 @options.gathered("clusters", ClusterSettings, renamed={"restarts": "cluster_restarts"}, k=None)
 @options.gathered("appearance", Appearance)
-@options.resources("jobs", "memory", "scheduler")
+@options.resources("jobs", "memory", "scheduler", "time_limit")
 def command(
     matrix: MatrixInput,
     k: int | str,
@@ -123,9 +124,13 @@ def command(
     about_images = (images, network, learning, description)
     chosen = (k if isinstance(k, int) else None, settings, graph, rows)
     request = Request(matrix, *chosen, *about_images, clusters, appearance, labels, resources, output)
-    run(request)
-    if labels is not None or has_labels(request.folder):
-        evaluate(str(request.folder / "clusters.h5"), labels, style)
+    from mccgr_cli.cli.progress import Reporter
+
+    with limited(resources.time_limit):
+        run(request)
+        if labels is not None or has_labels(request.folder):
+            reporter = Reporter(output.quiet, output.verbose)
+            evaluate((str(request.folder / "clusters.h5"),), labels, style, reporter)
 
 
 def run(request: Request) -> None:
@@ -157,7 +162,8 @@ def run(request: Request) -> None:
 
 def check(request: Request) -> None:
     """Refuse at once what a stage would refuse late."""
-    from mccgr_cli.files.readers import input_errors, load_labels, split_inner
+    from mccgr_cli.files.readers import input_errors, split_inner
+    from mccgr_cli.files.readers.labels import load_labels
 
     words = request.learning.words
     if not request.output.path:
@@ -224,6 +230,9 @@ def do_stage(stage: Stage, before: str, manifest: Manifest, output: Output, stag
     staging.begin(stage.name)
     invocation().leaves = leaves
     try:
+        limit = invocation().limit
+        if limit is not None:
+            limit.arm()  # an earlier stage may have switched the alarm off
         stage.perform(replace(output, path=path, overwrite=True), caller)
     except KeyboardInterrupt:
         invocation().leaves = leaves

@@ -32,13 +32,14 @@ def pairs(facts: Iterable[tuple[object, object]]) -> str:
     return "\n".join(f"  {name.ljust(width)}  {value}".rstrip() for name, value in cells)
 
 
-def csv_text(header: Iterable[object], rows: Iterable[Iterable[object]]) -> str:
-    """
+def csv_text(header: Iterable[object] | None, rows: Iterable[Iterable[object]]) -> str:
+    """Rows below a header, if there is one.
+
     >>> csv_text(["a", "b"], [[1, "x,y"]])
     'a,b\\n1,"x,y"'
     """
     text = io.StringIO()
-    csv.writer(text, lineterminator="\n").writerows([header, *rows])
+    csv.writer(text, lineterminator="\n").writerows([*([] if header is None else [header]), *rows])
     return text.getvalue().rstrip("\n")
 
 

@@ -6,21 +6,18 @@ import json
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-import click
-
 from mccgr_cli.catalog import TOP_BY, TOP_OF
 from mccgr_cli.cli import options, types
 from mccgr_cli.cli.options import MatrixInput, Output, Resources
 from mccgr_cli.errors import DataError, ParameterError
 from mccgr_cli.fields import basic_option, whole
+from mccgr_cli.output.top_features import MEASURED, NUMBERS
 
 if TYPE_CHECKING:
     from mccgr_cli.files.container import Contents
     from mccgr_cli.workflow.top_features import Group, TopFeature
 
 LONGEST_NAME = 60  # letters in a table
-NUMBERS = {"score": "{:.4f}", "times": "x {:.3g}", "share": "{:.2%}"}
-MEASURED = {"mean": "{:.4g}", "mean_elsewhere": "{:.4g}", "fraction": "{:.0%}", "fraction_elsewhere": "{:.0%}"}
 
 
 @dataclass(frozen=True)
@@ -50,14 +47,14 @@ class MatrixOption:
         None,
         "The matrix that FACTORS was made from. Then the table also has the mean of each feature in the cluster and "
         "elsewhere, and the fraction of samples with a value above 0. Rows are normalized as they were factorized.",
-        type=types.FILE,
+        type=types.INPUT,
         metavar="MATRIX",
     )
     transpose: bool = basic_option(False, "Samples are the columns of MATRIX, not the rows.")
 
 
 @options.command
-@click.argument("source", metavar="FACTORS", type=types.FILE)
+@options.file_argument("source", "FACTORS")
 @options.gathered("selection", Selection)
 @options.gathered("given", MatrixOption)
 @options.output_format("table", "list", "csv", "json")
@@ -65,8 +62,9 @@ class MatrixOption:
 def command(source: str, selection: Selection, given: MatrixOption, style: str, resources: Resources) -> None:
     """List the features that make each cluster, such as words or genes.
 
-    FACTORS is a file from factorize or cluster, the folder of mccgr run, or - for standard input. Clusters without
-    factors need --matrix.
+    FACTORS is a file from factorize or cluster, a checkpoint, or the folder of mccgr run; without it, standard input is
+    read. With --of clusters, factors are clustered first, as by 'mccgr cluster'. Clusters without factors need
+    --matrix.
 
     score says how much the feature sets the group apart from the average sample. It is p log(p / q): p is the share of
     the feature in the group, and q its share in the average sample. times is p / q. Shares are those of WH times the
@@ -79,17 +77,18 @@ def command(source: str, selection: Selection, given: MatrixOption, style: str, 
       mccgr top X.factors.clusters.h5 --format list --count 5
       mccgr top X.factors.clusters.h5 --matrix X.h5 --format csv
       mccgr top X.factors.h5 --by share
+      mccgr factorize X.h5 --k 5 | mccgr top --of clusters
     """
+    from mccgr_cli.cli.cluster import clustered
     from mccgr_cli.cli.cluster_values import with_matrix
     from mccgr_cli.cli.job import Job, show
     from mccgr_cli.files.readers import clusters_file
     from mccgr_cli.workflow.top_features import CLUSTERS, COMPONENTS, top_features
 
-    if source == given.matrix == "-":
-        raise ParameterError("--matrix", "standard input is FACTORS already", "name a file")
     with Job("top", Output("-"), {}, resources=resources, readable=True) as job:
         loaded = job.load(clusters_file(source), ("factors", "clusters"))
         of = selection.of or (CLUSTERS if loaded.contents.kind == "clusters" else COMPONENTS)
+        loaded = clustered(loaded, job.reporter.note) if of == CLUSTERS else loaded
         require(loaded.contents, loaded.name, of, given.matrix is not None)
         values = None
         if given.matrix is not None:
@@ -102,8 +101,6 @@ def require(contents: Contents, where: str, of: str, has_matrix: bool) -> None:
     """Refuse a file without what is asked for."""
     if has_matrix and (of == "components" or "assignments" not in contents):
         raise ParameterError("--matrix", "its values are compared between clusters", "name a file from mccgr cluster")
-    if of == "clusters" and "assignments" not in contents:
-        raise DataError(where, "holds no clusters", "run 'mccgr cluster' first, or leave out --of clusters")
     if "H" not in contents and not has_matrix:
         remedy = "give --matrix" if of == "clusters" else "name a file from mccgr factorize"
         raise DataError(where, "holds clusters of a matrix, without factors", remedy)

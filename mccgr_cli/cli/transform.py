@@ -16,10 +16,10 @@ from mccgr_cli.cli.options import MatrixInput, Output, Resources
 def command(factors: str, matrix: MatrixInput, resources: Resources, output: Output) -> None:
     """Compute the coefficients of new samples on a learnt basis.
 
-    FACTORS is a file from factorize (or clusters made from one). MATRIX has new samples with the same features. If both
-    files name their features, features are matched by name. The feature weights and the normalization of FACTORS are
-    used. The neighbour graph is not used. Without MATRIX, standard input is the matrix; FACTORS may be - for standard
-    input.
+    FACTORS is a file from factorize (or clusters made from one, or a checkpoint). MATRIX has new samples with the same
+    features. If both files name their features, features are matched by name. The feature weights and the normalization
+    of FACTORS are used. The neighbour graph is not used. Without MATRIX, standard input is the matrix; FACTORS may be -
+    for standard input.
 
     \b
     Examples:
@@ -34,7 +34,8 @@ def command(factors: str, matrix: MatrixInput, resources: Resources, output: Out
     with Job("transform", output, parameters, derived=(matrix.source, "coefficients"), resources=resources) as job:
         learnt = job.load(factors, ("factors", "clusters"))
         new = job.load_matrix(matrix)
-        X = place(new, job.room(None, None), stages.learnt_with(learnt)[1])
+        normalization, idf = stages.rows_like(learnt, new, new.contents["X"].shape[1])
+        X = place(new, job.room(None, None), normalization, idf=idf)
         job.note_if_on_disk(X)
         contents = stages.transform_matrix(learnt, new, X)
         job.reporter.note(f"coefficients: {contents['W'].shape[0]} samples on {contents['W'].shape[1]} components")

@@ -24,6 +24,7 @@ FILE = click.Path(allow_dash=True)  # a file name, or -; shells complete it
 INPUT = InputFile(allow_dash=True)
 MOST_NUMBERS = 100
 LEAST_MEMORY = 1e7
+LEAST_TIME, MOST_TIME = 1.0, 1000 * 86400.0
 
 
 class Number(click.FloatRange):
@@ -168,6 +169,27 @@ class Bytes(click.ParamType):  # type: ignore[type-arg]
         if not LEAST_MEMORY <= amount < 1e18:
             self.fail(f"{value!r} is not from 10MB to 1000PB", param, ctx)
         return amount
+
+
+class Duration(click.ParamType):  # type: ignore[type-arg]
+    """A time in seconds: a number with a unit (90s, 30m, 1.5h, 2d), 1:30:00, 1-12:00:00 (days first), or seconds."""
+
+    name = "time"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        if isinstance(value, float):
+            return value
+        text = str(value).strip().lower()
+        if (found := re.fullmatch(r"([0-9]+(?:\.[0-9]+)?) *([smhd]?)", text)) is not None:
+            seconds = float(found[1]) * {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}[found[2]]
+        elif (found := re.fullmatch(r"(?:([0-9]+)-)?(?:([0-9]+):)?([0-9]{1,2}):([0-9]{2})", text)) is not None:
+            days, hours, minutes, rest = (float(part or 0) for part in found.groups())
+            seconds = ((days * 24 + hours) * 60 + minutes) * 60 + rest
+        else:
+            self.fail(f"{value!r} is not a time such as 90s, 30m, 2h or 1:30:00", param, ctx)
+        if not LEAST_TIME <= seconds <= MOST_TIME:
+            self.fail(f"{value!r} is not from 1 second to 1000 days", param, ctx)
+        return seconds
 
 
 class Scheduler(click.ParamType):  # type: ignore[type-arg]

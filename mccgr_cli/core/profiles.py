@@ -7,9 +7,11 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import sparse
 
-from mccgr_cli.blocks.protocol import Array, BlockSource, Matrix, Partial, sum_over_blocks
+from mccgr_cli.blocks.protocol import Array, BlockSource, Matrix, Partial, chunks, sum_over_blocks
 from mccgr_cli.catalog import SILENCED
 from mccgr_cli.core.typicality import below_one
+
+ROWS = 10_000  # of WH that are computed at once
 
 
 class Profiles:
@@ -53,7 +55,7 @@ class GroupValues:
 
     sizes: Array  # (g,) samples
     means: Array  # (g, d)
-    fractions: Array  # (g, d) of the samples: those with a value above 0
+    fractions: Array  # (g, d) of the samples: those with a value above 0 (of WH: above its mean)
 
     def compared(self) -> Array:
         """(4, g, d): means in the group, means in all other groups (0 if there are none), and both of the fractions."""
@@ -69,6 +71,22 @@ def group_values(X: BlockSource, places: Array) -> GroupValues:
     sums, counts = sum_over_blocks(X, block_sums, (places,), (len(sizes),))
     each = np.maximum(sizes, 1)[:, None]
     return GroupValues(sizes, sums / each, counts / each)
+
+
+def factor_values(W: Array, H: Array, places: Array) -> GroupValues:
+    """The same of WH, which factors have instead of X. ``H`` has the columns of the features that are wanted.
+
+    Nearly all values of WH are above 0. So the fractions are those of samples with a value above the mean of all.
+    """
+    (W, power), (H, other) = below_one(W), below_one(H)
+    sizes, mean = np.bincount(places), W.mean(axis=0) @ H
+    sums, counts = np.zeros((2, len(sizes), H.shape[1]))
+    for rows in chunks(len(W), ROWS):
+        more, above = block_sums(W[rows] @ H - mean, places[rows], len(sizes)).sums
+        sums, counts = sums + more, counts + above
+    each = np.maximum(sizes, 1)[:, None]
+    with np.errstate(over="ignore"):  # the means may be inf
+        return GroupValues(sizes, np.ldexp(np.maximum(mean + sums / each, 0), power + other), counts / each)
 
 
 def block_sums(X_b: Matrix, places_b: Array, groups: int) -> Partial:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import itertools
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -56,6 +56,7 @@ class Factors:
     history: dict[str, Array]  # objective, data, graph, sigma, seconds: one value for the start and each step
     converged: bool
     alpha: float  # weight of the graph; 0 without a graph
+    stopped: bool = False  # by the caller, before the run had ended
 
     @property
     def objective(self) -> float:
@@ -70,6 +71,8 @@ def why_not_converged(factors: Factors, settings: Settings) -> str | None:
     """Why a run did not converge, and which option to raise; None if it converged."""
     if factors.converged:
         return None
+    if factors.stopped:
+        return "stopped before it converged"
     if factors.rho.max() < SILENCED:
         by_errors = "--keep" if settings.theta is None else "--theta"
         return f"nothing was fitted: raise {by_errors if isinstance(settings.bandwidth, str) else '--bandwidth'}"
@@ -92,12 +95,13 @@ class Progress:
     history: dict[str, Array]  # of this start
     quiet: int  # iterations in a row with little change
     update: dict[str, Any]  # see Update.state
+    rho: Array  # weights of the features, for whoever looks at it
     random: dict[str, Any]  # state of the random generator for later starts
     alpha: float | None  # as set by the first start
     best: Best | None
 
 
-OnPause: TypeAlias = Callable[[Callable[[], Progress]], None]
+OnPause: TypeAlias = Callable[[Callable[[], Progress]], bool]  # returns whether to stop
 
 
 @threads_for_blocks()
@@ -119,7 +123,8 @@ def solve(
     starts
         W and H of each start; by default they are chosen as in ``settings``.
     on_step, on_pause
-        Called after every iteration, and between iterations with a function that returns the :class:`Progress`.
+        Called after every iteration, and between iterations with a function that returns the :class:`Progress`. If
+        ``on_pause`` returns True, the run stops there with the best factors so far.
     resumed
         The progress of an earlier run, to continue it.
     """
@@ -136,9 +141,8 @@ def solve(
         later = choose_starts(source, settings, X_moments, graph, rng, settings.restarts - first - 1)
         pending = itertools.chain([(resumed.update["W"], resumed.update["H"])], later)
 
-    def pause() -> None:
-        if on_pause is not None:
-            on_pause(lambda: run.progress(rng, best))
+    def stops() -> bool:
+        return on_pause is not None and on_pause(lambda: run.progress(rng, best))
 
     for restart, (W, H) in enumerate(pending, first):
         update = make_update(source, settings, graph, X_moments, W, H, alpha)
@@ -147,15 +151,17 @@ def solve(
             run.restore(resumed)
         else:
             run.start()
-        pause()
-        while not run.ended:
+        stopped = stops()
+        while not (stopped or run.ended):
             run.step()
-            pause()
+            stopped = stops()
         factors = run.factors()
         alpha = factors.alpha  # the same for all starts
         objective = update.comparable_objective()
         if best is None or objective < best.objective:
             best = Best(objective, factors)
+        if stopped and not (run.ended and restart == settings.restarts - 1):
+            return replace(best.factors, stopped=True, converged=False)
     assert best is not None
     return best.factors
 
@@ -275,7 +281,8 @@ class SolverRun:
 
     def progress(self, rng: np.random.Generator, best: Best | None) -> Progress:
         state, random = self.update.state(), dict(rng.bit_generator.state)
-        return Progress(self.restart, self.history, self.still_steps, state, random, self.alpha, best)
+        rho = self.update.rho
+        return Progress(self.restart, self.history, self.still_steps, state, rho, random, self.alpha, best)
 
     def restore(self, progress: Progress) -> None:
         try:

@@ -58,6 +58,7 @@ FACTORS = {
     "rho": Field("d", "real", required=True, within=NON_NEGATIVE),
     **{f"history/{name}": Field("t", "real", required=True) for name in HISTORY},
 }
+LEARNT = {"idf": Field("d", "real", within=NON_NEGATIVE)}  # what the normalization tfidf learns
 # Old samples as points, with which new samples are compared: how samples become points, and those of some samples.
 LANDMARKS = {
     "landmarks/right": Field("da", "real", within=(-1e15, 1e15)),
@@ -79,7 +80,7 @@ PREDICTED = {
     "correspondence/clusters": Field("m", "whole"),
     "correspondence/classes": Field("m", "text"),
 }
-# Comes with a matrix made from images: facts of the image files, the visual words, and images that were skipped.
+# Comes with a matrix made from images or texts: facts of image files, visual words, stop words, what was skipped.
 EXTRACTED = {
     "images/sha256": Field("n", "text"),
     "images/bytes": Field("n", "whole", within=NON_NEGATIVE),
@@ -87,6 +88,7 @@ EXTRACTED = {
     "images/height": Field("n", "whole", within=NON_NEGATIVE),
     "images/sharpness": Field("n", "real", within=NON_NEGATIVE),
     "codebook": Field("dv", "real"),
+    "texts/stop_words": Field("u", "text"),
     "skipped/names": Field("s", "text"),
     "skipped/reasons": Field("s", "text"),
 }
@@ -106,13 +108,13 @@ RESULTS = {
 }
 # One row for every number of components that was tried; NaN where a criterion has no value.
 RANKS = {name: Field("r", "whole" if name in ("k", "runs") else "real", required=True) for name in RANK_HEADINGS}
-# A run between two iterations: the factors, what else the solver must know (Update.restore checks that it fits), and
-# the best of earlier starts.
+# A run between two iterations: the factors, the names of samples and features, what else the solver must know
+# (Update.restore checks that it fits), and the best of earlier starts.
 CHECKPOINT = {
-    "W": FACTORS["W"],
-    "H": FACTORS["H"],
+    **FACTORS,
+    **LEARNT,
+    **NAMES,
     "state/*": Field("*", "real", within=(-1e300, 1e300)),
-    **{f"history/{name}": FACTORS[f"history/{name}"] for name in HISTORY},
     **{f"best/{name}": replace(FACTORS[name], required=False) for name in ("W", "H", "rho")},
     **{f"best/history/{name}": Field("b", "real") for name in HISTORY},
     "A": Field("nn", "matrix", within=NON_NEGATIVE),
@@ -120,10 +122,11 @@ CHECKPOINT = {
 SCHEMA: Mapping[str, Mapping[str, Field]] = {
     "matrix": {"X": Field("nd", "matrix", required=True), **NAMES, **EXTRACTED},
     "graph": {"A": Field("nn", "matrix", required=True, within=NON_NEGATIVE), "sample_names": NAMES["sample_names"]},
-    "factors": {**FACTORS, **NAMES, **LANDMARKS, **DENSITY, "outlier": PREDICTED["outlier"]},
+    "factors": {**FACTORS, **LEARNT, **NAMES, **LANDMARKS, **DENSITY, "outlier": PREDICTED["outlier"]},
     "clusters": {
         "assignments": Field("n", "whole", required=True),
         **{name: replace(field, required=False) for name, field in FACTORS.items()},  # if factors were clustered
+        **LEARNT,
         **NAMES,
         **LANDMARKS,
         **DENSITY,

@@ -4,7 +4,7 @@ Rows of an HDF5 file stay there until they are read (:class:`StoredMatrix`). A m
 already (:class:`MatrixInMemory`). Both have ``shape``, ``dtype``, ``size``, ``nnz`` (None: dense), and
 
 * ``in_file``: whether a few rows at a time can be read from a file,
-* ``prepared_as(how, dtype)``: the matrix with normalized rows in another precision, which replaces this one,
+* ``prepared_as(how, dtype, idf)``: the matrix with normalized rows in another precision, which replaces this one,
 * ``load()``: the whole matrix in memory,
 * ``stream()``: what blocks are made of without loading: rows in a file stay there.
 
@@ -16,7 +16,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -27,7 +27,7 @@ from scipy import sparse
 from mccgr_cli.blocks.from_file import FileBlocks
 from mccgr_cli.blocks.in_memory import size_of
 from mccgr_cli.blocks.protocol import Array, Matrix, Size, chunks
-from mccgr_cli.blocks.rows import normalize
+from mccgr_cli.blocks.rows import idf_for, normalize
 from mccgr_cli.errors import DataError
 from mccgr_cli.files import hdf5
 from mccgr_cli.files.values import SAFE, as_float, check_scale, check_values, extremes, float_type
@@ -68,13 +68,13 @@ class MatrixInMemory:
     def nnz(self) -> int | None:
         return self.size.values
 
-    def prepared_as(self, how: str, dtype: str | None = None) -> MatrixInMemory:
+    def prepared_as(self, how: str, dtype: str | None = None, idf: Array | None = None) -> MatrixInMemory:
         """Changed in place where possible: two copies may not fit."""
         X = self.X
         if dtype is not None and X.dtype != dtype:
             check_scale(float(X.max()), np.dtype(dtype), self.where)
             X = X.astype(dtype)
-        return MatrixInMemory(normalize(X, how), self.where)
+        return MatrixInMemory(normalize(X, how, idf), self.where)
 
     def load(self) -> Matrix:
         return self.X
@@ -98,7 +98,9 @@ class StoredMatrix:
     stamp: tuple[int, int]  # the length of the file and when it was changed
     dtype: np.dtype[Any]  # of the rows that are handed out
     how: str = "none"  # they are normalized
+    idf: Array | None = field(default=None, compare=False)  # for the normalization tfidf
     checked: bool = False  # whether NMF can factorize the values
+    instead: str = ""  # what to use if values are negative
     in_file = True
 
     @property
@@ -114,16 +116,18 @@ class StoredMatrix:
         values = self.size.values and self.size.values * samples // self.size.samples
         return replace(self, first=self.first + rows.start, size=replace(self.size, samples=samples, values=values))
 
-    def prepared_as(self, how: str, dtype: str | None = None) -> StoredMatrix:
+    def prepared_as(self, how: str, dtype: str | None = None, idf: Array | None = None) -> StoredMatrix:
         chosen = self.dtype if dtype is None else np.dtype(dtype)
-        return replace(self, how=how, dtype=chosen, size=replace(self.size, itemsize=chosen.itemsize))
+        plain = replace(self, how="none", dtype=chosen, size=replace(self.size, itemsize=chosen.itemsize))
+        return replace(plain, how=how, idf=idf_for(how, FileBlocks(plain)) if idf is None else idf)
 
     def stream(self) -> StoredMatrix:
         """Itself, after one pass over the file that checks the values."""
         if self.checked:
             return self
         with phase(READING, "rows", self.size.samples):
-            largest = check_values(FileBlocks(self.prepared_as("none", float_type(self.stored).name)), self.where)
+            source = FileBlocks(self.prepared_as("none", float_type(self.stored).name))
+            largest = check_values(source, self.where, instead=self.instead)
         check_scale(largest, self.dtype, self.where)
         return replace(self, checked=True)
 
@@ -203,7 +207,7 @@ class StoredMatrix:
 
     def prepared(self, raw: Matrix) -> Matrix:
         """Rows to compute with, from rows as they are stored, which may be changed."""
-        return normalize(as_float(raw).astype(self.dtype, copy=False), self.how)
+        return normalize(as_float(raw).astype(self.dtype, copy=False), self.how, self.idf)
 
 
 LazyMatrix: TypeAlias = StoredMatrix | MatrixInMemory

@@ -27,17 +27,18 @@ def float_type(stored: np.dtype[Any]) -> np.dtype[Any]:
     return np.dtype(np.float32 if stored.kind == "f" and stored.itemsize == 4 else np.float64)
 
 
-def check_values(source: MemoryBlocks | FileBlocks, where: str, some: bool = True) -> float:
+def check_values(source: MemoryBlocks | FileBlocks, where: str, some: bool = True, instead: str = "") -> float:
     """The largest value of a matrix; an error if NMF cannot factorize it. Nothing is copied.
 
     With ``some``, a matrix of zeros is an error too: there is nothing to learn from it, though it can be transformed.
+    ``instead``: what to use if values are negative.
     """
     n, d = source.shape
     if n == 0 or d == 0:
         raise DataError(where, f"empty matrix ({n} x {d})", "NMF needs samples and features")
     least, largest = np.transpose([found for _, found in counted(source.map(extremes))])
     if not (least.min() >= 0 and largest.max() < np.inf):  # also true of NaN
-        raise value_fault(source, where)
+        raise value_fault(source, where, instead)
     if largest.max() > 0:
         check_scale(float(largest.max()), source.dtype, where)
     elif some:
@@ -73,7 +74,7 @@ VALUE_FAULTS: tuple[tuple[Callable[[Array], Array], str, str, str], ...] = (
 )
 
 
-def value_fault(source: MemoryBlocks | FileBlocks, where: str) -> DataError:
+def value_fault(source: MemoryBlocks | FileBlocks, where: str, instead: str) -> DataError:
     """An error with the number of faults of the worst kind, and the place of the first."""
     for is_fault, one, several, remedy in VALUE_FAULTS:
         found = [(rows.start, *faults) for rows, faults in source.map(block_faults, shared=(is_fault,)) if faults[0]]
@@ -81,6 +82,8 @@ def value_fault(source: MemoryBlocks | FileBlocks, where: str) -> DataError:
             count = sum(number for _, number, _, _ in found)
             start, _, row, rest = found[0]
             what = f"{count} {one if count == 1 else several}, first at row {start + row}{rest}"
+            if instead and remedy is NON_NEGATIVE:
+                remedy = f"NMF needs X >= 0: use {instead}"
             return DataError(where, what, remedy)
     raise AssertionError("a fault that vanished")
 

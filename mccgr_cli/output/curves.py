@@ -7,38 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from itertools import zip_longest
 
 import numpy as np
 
 from mccgr_cli.blocks.protocol import Array
 from mccgr_cli.catalog import SILENCED
-from mccgr_cli.core.metrics import Scores
 from mccgr_cli.errors import DataError
 from mccgr_cli.output.text import plural
 
-# Okabe and Ito's colours, which colour-blind readers can distinguish; grey replaces their yellow, which is too pale.
-# 8 colours and 9 markers: the first 72 pairs differ. report/page/colours.css has them for a light and a dark page.
-COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#999999")
-MARKERS = {  # matplotlib's sign, and the outline within 12 x 12 that the page draws
-    "o": "M6 1.5a4.5 4.5 0 1 0 0 9a4.5 4.5 0 1 0 0-9z",
-    "s": "M2 2h8v8h-8z",
-    "^": "M6 1.2l5 9h-10z",
-    "D": "M6 .6l5.4 5.4l-5.4 5.4l-5.4-5.4z",
-    "v": "M6 10.8l5-9h-10z",
-    "P": "M4.2 1h3.6v3.2h3.2v3.6h-3.2v3.2h-3.6v-3.2h-3.2v-3.6h3.2z",
-    "X": "M3.2.8l2.8 2.8l2.8-2.8l2.4 2.4l-2.8 2.8l2.8 2.8l-2.4 2.4l-2.8-2.8l-2.8 2.8l-2.4-2.4l2.8-2.8l-2.8-2.8z",
-    "<": "M1.2 6l9-5v10z",
-    ">": "M10.8 6l-9-5v10z",
-}
 FEW_ITERATIONS = 20
-
-
-def cluster_looks(scores: Scores) -> dict[int, int]:
-    """For each cluster the number that decides on its colour and marker: the number of its class if it is matched."""
-    place = {name: i for i, name in enumerate(scores.classes)}
-    matches = zip_longest(scores.clusters, scores.matches)
-    return {cluster: place.get(name, i) for i, (cluster, name) in enumerate(matches)}
 
 
 @dataclass(frozen=True)

@@ -32,6 +32,14 @@ def first_input(provenance: Any) -> str | None:
     return None
 
 
+def nearest_step(provenance: Any, command: str) -> dict[str, Any] | None:
+    """The last use of a command on the way to a file."""
+    if isinstance(provenance, dict) and provenance.get("command") == command:
+        return provenance
+    found = (nearest_step(one.get("provenance"), command) for one in inputs_of(provenance))
+    return next((step for step in found if step is not None), None)
+
+
 def checksums(provenance: Any) -> Iterator[str]:
     """The checksums of all files that led to a file."""
     for one in inputs_of(provenance):

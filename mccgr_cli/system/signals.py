@@ -11,6 +11,8 @@ from typing import Any
 
 NAMES = ("SIGINT", "SIGTERM", "SIGHUP", "SIGXCPU")
 INTERRUPTS = tuple(getattr(signal, name) for name in NAMES if hasattr(signal, name))
+ALARM: int | None = getattr(signal, "SIGALRM", None)  # of a time limit; Windows has none
+DEFERRED = INTERRUPTS if ALARM is None else (*INTERRUPTS, ALARM)
 AT_ONCE = 1.0  # seconds within which two signals count as one: a batch system may signal the group and each process
 
 
@@ -21,14 +23,14 @@ def set_handlers(handlers: dict[int, Any]) -> dict[int, Any]:
 
 def ignore_interrupts() -> dict[int, Any]:
     """Ignore interrupts from now on, and return the handlers before."""
-    return set_handlers(dict.fromkeys(INTERRUPTS, signal.SIG_IGN))
+    return set_handlers(dict.fromkeys(DEFERRED, signal.SIG_IGN))
 
 
 @contextlib.contextmanager
 def handled_by(handler: Any) -> Iterator[None]:
     """Give interrupts another handler for a moment. Only the main thread is ever interrupted."""
     here = threading.current_thread() is threading.main_thread()
-    before = set_handlers(dict.fromkeys(INTERRUPTS, handler)) if here else {}
+    before = set_handlers(dict.fromkeys(DEFERRED, handler)) if here else {}
     try:
         yield
     finally:

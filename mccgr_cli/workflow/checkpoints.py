@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +14,15 @@ from scipy import sparse
 from mccgr_cli import __version__
 from mccgr_cli.blocks.protocol import BlockSource
 from mccgr_cli.catalog import HISTORY
+from mccgr_cli.core.graph import graph_health
 from mccgr_cli.core.solver import PATIENCE, Best, Factors, Progress
-from mccgr_cli.errors import DataError
+from mccgr_cli.errors import DataError, ParameterError
+from mccgr_cli.fields import checked, settings_of
 from mccgr_cli.files.container import Contents
 from mccgr_cli.files.provenance import Input
 from mccgr_cli.files.readers import Loaded, split_inner, suffix_of
-from mccgr_cli.settings import Settings
+from mccgr_cli.settings import INITS, Settings
+from mccgr_cli.workflow.stages import factors_contents
 
 STATE = "state/"  # the group of what a solver must know beside W and H
 
@@ -51,13 +54,14 @@ class Checkpoint:
     progress: Progress
     A: sparse.csr_array[Any] | None
     choice: str | None = None  # how the normalization was chosen
+    names: Mapping[str, Any] = field(default_factory=dict)  # labels, names of samples and features, and idf
 
 
 def checkpoint_contents(checkpoint: Checkpoint) -> Contents:
     progress, run = checkpoint.progress, checkpoint.run
     update = progress.update.items()
     datasets: dict[str, Any] = {name if name in ("W", "H") else STATE + name: value for name, value in update}
-    datasets |= history_datasets("history", progress.history)
+    datasets |= {"rho": progress.rho, **history_datasets("history", progress.history), **checkpoint.names}
     if checkpoint.A is not None:
         datasets["A"] = checkpoint.A
     attributes: dict[str, Any] = {
@@ -119,7 +123,46 @@ def read_progress(file: Loaded, settings: Settings, X: BlockSource) -> Progress:
         raise damaged(file) from None
     if not fits:
         raise damaged(file)
-    return Progress(restart, history, quiet, state, random, alpha, best)
+    return Progress(restart, history, quiet, state, contents["rho"], random, alpha, best)
+
+
+def with_checkpoints(kinds: Sequence[str]) -> tuple[str, ...]:
+    """The kinds of files to read where these are accepted: a checkpoint stands for factors (:func:`as_factors`)."""
+    return (*kinds, "checkpoint") if "factors" in kinds else tuple(kinds)
+
+
+def as_factors(file: Loaded, kinds: Sequence[str]) -> Loaded:
+    """The W and H that the run in a checkpoint has now, if the checkpoint itself is not among these kinds."""
+    if file.contents.kind != "checkpoint" or "checkpoint" in kinds:
+        return file
+    notes = (*file.notes, f"{file.name}: {position(file.contents)}")
+    return replace(file, contents=factors_so_far(file), notes=notes)
+
+
+def position(checkpoint: Contents) -> str:
+    """Where a run is, in words."""
+    restart = checkpoint.attributes.get("restart")
+    start = f" of start {restart + 1}" if isinstance(restart, int) and restart > 0 else ""
+    return f"checkpoint after {len(checkpoint['history/objective']) - 1} iterations{start}"
+
+
+def factors_so_far(file: Loaded) -> Contents:
+    """The contents of the factors file that the run in a checkpoint would write now, but without landmarks."""
+    contents, parameters = file.contents, read_run(file).parameters
+    about, A = contents.attributes, contents.datasets.get("A")
+    try:
+        given = {name: parameters[name] for name in settings_of(Settings)}
+        settings = checked(Settings, {**given, "init": given["init"] if given["init"] in INITS else INITS[0]})
+        history = {name: contents[f"history/{name}"] for name in HISTORY}
+        H = contents["H"].astype(contents["W"].dtype)
+        factors = Factors(contents["W"], H, contents["rho"], history, converged=False, alpha=float(about["alpha"]))
+        normalization = str(parameters["normalize"])
+        health = None if A is None else graph_health(sparse.csr_array(A))
+    except (KeyError, TypeError, ValueError, ParameterError):
+        raise damaged(file) from None
+    names, choice, idf = contents.names(), about.get("choice"), contents.datasets.get("idf")
+    found = factors_contents(factors, settings, normalization, names, health, choice, idf)
+    return replace(found, attributes={**found.attributes, "ended_by": "checkpoint"}, provenance=contents.provenance)
 
 
 def read_best(contents: Contents, about: Mapping[str, Any], dtype: np.dtype[Any]) -> Best | None:

@@ -12,14 +12,14 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from mccgr_cli.blocks.protocol import BlockSource, Matrix
-from mccgr_cli.blocks.rows import normalize, row_sizes, take_rows
+from mccgr_cli.blocks.protocol import Array, BlockSource, Matrix
+from mccgr_cli.blocks.rows import idf_for, normalize, row_sizes, take_rows
 from mccgr_cli.blocks.threads import threads_for_blocks
 from mccgr_cli.core.kmeans import kmeans
 from mccgr_cli.core.metrics import agreement
 from mccgr_cli.core.parts import modularity
 from mccgr_cli.core.principal_axes import coordinates_of_few
-from mccgr_cli.settings import AUTO, GraphSettings, Settings
+from mccgr_cli.settings import AUTO, TFIDF, GraphSettings, Settings
 from mccgr_cli.system.phases import phase
 from mccgr_cli.workflow import division
 from mccgr_cli.workflow.division import Division
@@ -77,21 +77,23 @@ class Settled:
     settings: Settings
     graph: GraphSettings
     choice: Choice | None = None
+    idf: Array | None = None  # for the normalization tfidf, learnt from all rows
 
 
 def settle(source: BlockSource, settings: Settings, normalization: str, graph: GraphSettings) -> Settled:
     """Choose what is left open, for rows that are not yet normalized."""
     choice: Choice | None = None
+    idf = idf_for(normalization, source)
     with phase("choosing options", "graphs"):
         if rows_are_open(normalization, graph):
-            choice, best = choose(source, settings.k, settings.seed, normalization, graph)
+            choice, best = choose(source, settings.k, settings.seed, normalization, graph, idf)
             normalization, graph = best.normalize, replace(graph, evenness=best.evenness)
         if division.is_open(settings, graph):
             rng = np.random.default_rng([settings.seed, 1])
-            chosen = division.choose_division(source, settings, normalization, graph, rng)
+            chosen = division.choose_division(source, settings, normalization, graph, rng, idf)
             choice = replace(choice or Choice(), division=chosen)
             settings, graph = replace(settings, init=chosen.init), replace(graph, neighbors=chosen.neighbors)
-    return Settled(normalization, settings, graph, choice)
+    return Settled(normalization, settings, graph, choice, idf)
 
 
 def without_graph(settings: Settings, graph: GraphSettings) -> tuple[Settings, GraphSettings]:
@@ -102,8 +104,8 @@ def without_graph(settings: Settings, graph: GraphSettings) -> tuple[Settings, G
 
 
 def is_open(normalization: str, settings: Settings, graph: GraphSettings) -> bool:
-    """Whether there is anything to choose."""
-    return rows_are_open(normalization, graph) or division.is_open(settings, graph)
+    """Whether there is anything to choose, or to learn from all rows."""
+    return normalization == TFIDF or rows_are_open(normalization, graph) or division.is_open(settings, graph)
 
 
 def rows_are_open(normalization: str, graph: GraphSettings) -> bool:
@@ -113,7 +115,7 @@ def rows_are_open(normalization: str, graph: GraphSettings) -> bool:
 
 @threads_for_blocks()  # the choice must not depend on rounding, which depends on threads
 def choose(
-    source: BlockSource, k: int, seed: int, normalization: str, graph: GraphSettings
+    source: BlockSource, k: int, seed: int, normalization: str, graph: GraphSettings, idf: Array | None = None
 ) -> tuple[Choice, Candidate]:
     """The choice of the normalization and the evenness, and the chosen candidate."""
     rng = np.random.default_rng(seed)
@@ -126,7 +128,7 @@ def choose(
         return Choice(first), first
     trials: dict[Candidate, Trial] = {}
     for how in normalizations:
-        trials |= make_trials(X, how, evennesses, k, seed, graph)
+        trials |= make_trials(X, how, evennesses, k, seed, graph, idf)
     subsets = draw_subsets(n, k, rng)
     # Graphs of another evenness are not comparable.
     scores = {
@@ -151,10 +153,16 @@ def open_normalizations(X: Matrix) -> Sequence[str]:
 
 
 def make_trials(
-    X: Matrix, how: str, evennesses: Sequence[float | None], k: int, seed: int, graph: GraphSettings
+    X: Matrix,
+    how: str,
+    evennesses: Sequence[float | None],
+    k: int,
+    seed: int,
+    graph: GraphSettings,
+    idf: Array | None = None,
 ) -> dict[Candidate, Trial]:
     """The trials of one normalization; they share the principal axes."""
-    rows, axes = normalize(X.copy(), how), graph.axes_for(k)
+    rows, axes = normalize(X.copy(), how, idf), graph.axes_for(k)
     points = [rows for _ in evennesses]
     if axes:
         points = coordinates_of_few(rows, axes, [one for one in evennesses if one is not None])

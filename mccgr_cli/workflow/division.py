@@ -54,7 +54,12 @@ def usual(settings: Settings, graph: GraphSettings) -> Division:
 
 @threads_for_blocks()  # the choice must not depend on rounding, which depends on threads
 def choose_division(
-    source: BlockSource, settings: Settings, normalization: str, graph: GraphSettings, rng: np.random.Generator
+    source: BlockSource,
+    settings: Settings,
+    normalization: str,
+    graph: GraphSettings,
+    rng: np.random.Generator,
+    idf: Array | None = None,
 ) -> Division:
     """Choose for rows that are not yet normalized; everything else is settled."""
     first, k = usual(settings, graph), settings.k
@@ -66,7 +71,7 @@ def choose_division(
     # A sample of an average cluster must find as many neighbours in its own cluster.
     if nothing_to_compare or most * k >= n or k < 2 or not graph.axes_for(k):
         return first
-    points = sample_points(source, n, settings, normalization, replace(graph, neighbors=first.neighbors), rng)
+    points = sample_points(source, n, settings, normalization, replace(graph, neighbors=first.neighbors), rng, idf)
     subsets = draw_subsets(n, k, rng)
 
     def trial(neighbors: int, merged: bool = False) -> Trial:
@@ -102,10 +107,12 @@ def sample_points(
     normalization: str,
     graph: GraphSettings,
     rng: np.random.Generator,
+    idf: Array | None,
 ) -> Array:
     """Some samples on the axes on which the neighbours of the factorization will be searched, (n, axes)."""
     some = np.sort(rng.choice(source.shape[0], n, replace=False))
-    X, axes, weights = normalize(take_rows(source, some).copy(), normalization), graph.axes_for(settings.k), None
+    X = normalize(take_rows(source, some).copy(), normalization, idf)
+    axes, weights = graph.axes_for(settings.k), None
     if METHODS[settings.method].weighted and graph.graph_features == "explained":
         plain = build_graph(X, replace(graph, axes=axes))
         weights = weights_by_parts(X, parts_of(plain, settings.k, settings.seed))

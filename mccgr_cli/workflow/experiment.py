@@ -122,7 +122,7 @@ class TrialRunner:
         graph = plan.graph if plan.neighbors == (None,) else replace(plan.graph, neighbors=NEIGHBORS[0])
         settled = settle(MemoryBlocks(rows), settings, trial.normalize, graph)
         self.graph, self.init = settled.graph, settled.settings.init
-        self.X = normalize(rows, settled.normalize)
+        self.X = normalize(rows, settled.normalize, settled.idf)
         self.labels = labels[samples].tolist()
         self.graphs: dict[Hashable, factorization.Graph | None] = {}
         self.starts: dict[Hashable, list[Start]] = {}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from mccgr_cli.blocks.protocol import Matrix, Size
+from mccgr_cli.blocks.protocol import Array, Matrix, Size
 from mccgr_cli.errors import MccgrError
 from mccgr_cli.files.lazy_matrix import LazyMatrix, StoredMatrix
 from mccgr_cli.files.readers import Loaded
@@ -21,7 +21,12 @@ OWN = 4.5e8  # bytes of the process itself: libraries and blocks of X (python -m
 
 
 def place(
-    matrix: Loaded, room: Room, how: str, dtype: str | None = None, keep_in_file: bool = False
+    matrix: Loaded,
+    room: Room,
+    how: str,
+    dtype: str | None = None,
+    keep_in_file: bool = False,
+    idf: Array | None = None,
 ) -> Matrix | StoredMatrix:
     """Decide whether X is loaded or stays in its file.
 
@@ -35,6 +40,8 @@ def place(
         Normalization of the rows, and precision (None: that of the file).
     keep_in_file
         Leave X in its file even if it fits, as workers of a cluster will read it.
+    idf
+        For the normalization tfidf, if it was learnt already.
 
     Returns
     -------
@@ -46,7 +53,7 @@ def place(
     MccgrError
         There is too little memory. Rows of an HDF5 file are not read before this is known.
     """
-    X: LazyMatrix = matrix.contents.datasets.pop("X").prepared_as(how, dtype)
+    X: LazyMatrix = matrix.contents.datasets.pop("X").prepared_as(how, dtype, idf)
     return X.stream() if room.is_exceeded_by(X.size) or keep_in_file else X.load()
 
 

@@ -67,12 +67,15 @@ def density_of(model: Loaded) -> Density | None:
 
 @threads_for_blocks()
 def predict(model: Loaded, matrix: Loaded, X: Matrix | StoredMatrix) -> Contents:
-    """A clusters file of new samples: the clusters of a model; X is normalized as :func:`stages.learnt_with` says."""
+    """A clusters file of new samples: the clusters of a model; X is normalized as :func:`stages.rows_like` says."""
     landmarks, density, old = landmarks_of(model), density_of(model), model.contents
     points = landmarks.projection.points(stages.matched_blocks(model, matrix, X))
     assignments, certainty = landmarks.vote(points, old["assignments"])
     datasets = {"assignments": assignments, "certainty": certainty, **matrix.contents.names()}
     attributes = {**stages.attributes_for_new(old), "certainty_kind": VOTES}
+    idf = stages.rows_like(model, matrix, X.shape[1])[1]
+    if idf is not None:
+        datasets["idf"] = idf
     if density is not None:
         datasets["outlier"], attributes[stages.NEIGHBORS] = density.score(points), density.neighbors
     classes = old.labels_as_text()

@@ -9,9 +9,11 @@ from collections.abc import Callable
 from dataclasses import asdict
 from typing import Any
 
+import numpy as np
+
 from mccgr_cli.blocks.from_file import blocks_of
 from mccgr_cli.blocks.protocol import Array, BlockSource, Matrix
-from mccgr_cli.blocks.rows import TransformedBlocks
+from mccgr_cli.blocks.rows import TransformedBlocks, idf_for
 from mccgr_cli.catalog import HISTORY
 from mccgr_cli.core import kmeans as clustering
 from mccgr_cli.core.graph import GraphHealth
@@ -20,20 +22,21 @@ from mccgr_cli.core.neighbours import Search
 from mccgr_cli.core.solver import Factors, transform
 from mccgr_cli.core.typicality import below_one, certainty_of
 from mccgr_cli.errors import DataError, ParameterError
-from mccgr_cli.files.container import DENSITY, FACTORS, LANDMARKS, Contents
+from mccgr_cli.files.container import DENSITY, FACTORS, LANDMARKS, LEARNT, Contents
 from mccgr_cli.files.lazy_matrix import StoredMatrix
 from mccgr_cli.files.readers import Loaded
-from mccgr_cli.settings import NORMALIZATIONS, ORTHOGONAL, GraphSettings, Settings
+from mccgr_cli.settings import NORMALIZATIONS, ORTHOGONAL, TFIDF, ClusterSettings, GraphSettings, Settings
 from mccgr_cli.workflow.factorization import choose_graph
 
 GRAPH_COUNTS = ("edges", "isolated", "components")  # of GraphHealth, stored with factors
+TIME_LIMIT = "time limit"  # attribute ended_by: the factors are those that a run had then
 NEIGHBORS = "outlier_neighbors"  # attribute: the number of neighbours in an outlier score
 SAME_FEATURES = "describe the new samples by the same features; images with 'mccgr extract --codebook'"
 
 
-def prepare(matrix: Loaded, normalization: str, dtype: str | None = None) -> Matrix:
+def prepare(matrix: Loaded, normalization: str, dtype: str | None = None, idf: Array | None = None) -> Matrix:
     """Load X in this precision with normalized rows. The contents lose their X, so that there is only one copy."""
-    return matrix.contents.datasets.pop("X").prepared_as(normalization, dtype).load()
+    return matrix.contents.datasets.pop("X").prepared_as(normalization, dtype, idf).load()
 
 
 def make_graph(
@@ -78,6 +81,7 @@ def factors_contents(
     names: dict[str, Any],
     graph: GraphHealth | None = None,
     choice: str | None = None,
+    idf: Array | None = None,
 ) -> Contents:
     """A factors file. The graph is not stored, only its counts; ``choice`` is how the normalization was chosen."""
     history = {f"history/{name}": factors.history[name] for name in HISTORY}
@@ -88,20 +92,23 @@ def factors_contents(
         attributes["form"] = ORTHOGONAL if settings.is_orthogonal else "paper"
     if choice is not None:
         attributes["choice"] = choice
-    return Contents("factors", {"W": factors.W, "H": factors.H, "rho": factors.rho, **history, **names}, attributes)
+    if factors.stopped:
+        attributes["ended_by"] = TIME_LIMIT
+    learnt = {} if idf is None else {"idf": idf}
+    datasets = {"W": factors.W, "H": factors.H, "rho": factors.rho, **learnt, **history, **names}
+    return Contents("factors", datasets, attributes)
 
 
-def cluster(
-    source: Loaded, normalization: str, assign: str | None, k: int | None, restarts: int, seed: int
-) -> Contents:
+def cluster(source: Loaded, normalization: str, clusters: ClusterSettings) -> Contents:
     """Clusters of the coefficients in a factors file, or of the samples in a matrix file (the baseline)."""
-    contents = source.contents
-    names = contents.names()
+    contents, k, assign = source.contents, clusters.k, clusters.assign
+    names, idf = contents.names(), None
     if contents.kind == "matrix":
         if k is None or assign == "max":
             missing = "--k" if k is None else "--assign"
             raise ParameterError(missing, f"{source.name} is a matrix, not factors", "give --k and not --assign")
-        samples = prepare(source, normalization)
+        idf = idf_for(normalization, blocks_of(contents["X"].stream()))
+        samples = prepare(source, normalization, idf=idf)
     else:
         require_datasets(source, "W")
         samples = contents["W"]
@@ -112,9 +119,13 @@ def cluster(
     components, k = samples.shape[1], k or samples.shape[1]
     if assign is None:
         assign = assignment_of(contents.attributes.get("form") == ORTHOGONAL and k == components)
-    assignments = assign_clusters(samples, k, assign, restarts, seed)
-    kept = {name: contents[name] for name in (*FACTORS, *LANDMARKS, *DENSITY, "outlier") if name in contents}
-    chosen = {"cluster_k": k, "cluster_assign": assign, "cluster_restarts": restarts, "cluster_seed": seed}
+    assignments = assign_clusters(samples, k, assign, clusters.restarts, clusters.seed)
+    known = (*FACTORS, *LEARNT, *LANDMARKS, *DENSITY, "outlier")
+    kept = {name: contents[name] for name in known if name in contents}
+    if idf is not None:
+        kept["idf"] = idf
+    chosen = {"cluster_k": k, "cluster_assign": assign, "cluster_restarts": clusters.restarts}
+    chosen["cluster_seed"] = clusters.seed
     if contents.kind == "matrix":
         chosen["normalize"] = normalization
     certainty, kind = certainty_of(below_one(samples)[0] if "W" in contents else samples, assignments, assign)
@@ -150,12 +161,36 @@ def learnt_with(factors: Loaded) -> tuple[str, str]:
     return method, normalization
 
 
+def learnt_idf(learnt: Loaded, normalization: str) -> Array | None:
+    """The inverse document frequencies with which the rows of a file were normalized; None if they need none."""
+    if normalization != TFIDF:
+        return None
+    if "idf" not in learnt.contents:
+        raise DataError(learnt.name, "rows normalized by tfidf, without /idf", "make the file again")
+    idf: Array = learnt.contents["idf"]
+    return idf
+
+
+def rows_like(factors: Loaded, matrix: Loaded, features: int) -> tuple[str, Array | None]:
+    """How new samples with ``features`` are normalized, and the idf for it in the order of their features.
+
+    Both are those of the old samples: nothing is learnt from new ones.
+    """
+    normalization = learnt_with(factors)[1]
+    idf = learnt_idf(factors, normalization)
+    if idf is not None:
+        order = order_of_features(features, matrix.contents.names(), factors, matrix.name)
+        idf = idf if order is None else idf[np.argsort(order)]
+    return normalization, idf
+
+
 def transform_matrix(factors: Loaded, matrix: Loaded, X: Matrix | StoredMatrix) -> Contents:
-    """The coefficients of new samples on the basis H of a factors file; X is normalized as :func:`learnt_with` says."""
+    """The coefficients of new samples on the basis H of a factors file; X is normalized as :func:`rows_like` says."""
     method, _ = learnt_with(factors)
     learnt, names = factors.contents, matrix.contents.names()
     W = transform(matched_blocks(factors, matrix, X), learnt["H"], learnt["rho"], method)
-    kept = {name: learnt[name] for name in (*FACTORS, "feature_names") if name != "W" and name in learnt}
+    known = (*FACTORS, *LEARNT, "feature_names")
+    kept = {name: learnt[name] for name in known if name != "W" and name in learnt}
     return Contents("factors", {"W": W, **names, **kept}, attributes_for_new(learnt))
 
 

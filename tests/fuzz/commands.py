@@ -92,6 +92,7 @@ TEMPLATES: dict[str, tuple[tuple[str, ...], ...]] = {
     ),
     "checkpoint": (
         ("info", "{}"),
+        ("cluster", "{}"),
         ("factorize", "--resume", "{}"),
         ("factorize", "--resume", "{}", "--checkpoint-every", "0"),
         ("factorize", "matrix.h5", *FACTORIZE, "--checkpoint", "{}"),

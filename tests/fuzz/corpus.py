@@ -84,7 +84,7 @@ def run_command(*arguments: str) -> None:
     """A command that must succeed, in this process, and in the folder that it is in."""
     with (
         mock.patch.object(sys, "argv", ["mccgr", *arguments]),
-        contextlib.redirect_stdout(io.StringIO()),
+        contextlib.redirect_stdout(io.TextIOWrapper(io.BytesIO())),
         contextlib.suppress(SystemExit),
     ):
         main(list(arguments), prog_name="mccgr")

@@ -1,7 +1,7 @@
 """Read what the user names: a file of mccgr, a file of another program, or standard input. Begin with :func:`load`.
 
 Each format has a reader (``hdf5``, ``arrays``, ``matlab``, ``table``, ``matrix_market``, ``text``) that returns what it
-found. ``checks`` turns that into types that mccgr computes with.
+found. ``checks`` turns that into types that mccgr computes with. ``labels`` joins true classes to samples.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
-from mccgr_cli.errors import DataError
+from mccgr_cli.errors import DataError, one_line
 from mccgr_cli.files.container import Contents
-from mccgr_cli.files.readers import arrays, hdf5, matlab, matrix_market, table, text
-from mccgr_cli.files.readers.arrays import Found, read_listed, read_listed_labels
-from mccgr_cli.files.readers.checks import code_labels, finish_matrix
+from mccgr_cli.files.readers import arrays, hdf5, matlab, matrix_market, table
+from mccgr_cli.files.readers.arrays import Found, NamedLabels, read_listed, read_listed_labels
+from mccgr_cli.files.readers.checks import finish_matrix
 from mccgr_cli.files.temporary_file import temporary_errors, temporary_file
 from mccgr_cli.system.phases import advance
 
@@ -32,15 +32,19 @@ class Loaded:
     contents: Contents
     name: str  # what the user typed
     sha256: str  # of the file's bytes
+    notes: tuple[str, ...] = ()  # what was taken for what, where the format does not say it
 
+
+TABLES = (".csv", ".tsv", ".csv.gz", ".tsv.gz")
+HEADERS = {"auto": None, "yes": True, "no": False}  # whether the first line of a table names the columns
 
 # The functions that read the matrix and the labels of a file that is not HDF5.
-FORMATS: dict[str, tuple[Callable[..., Found], Callable[[Path, str | None, str], Any]]] = {
+FORMATS: dict[str, tuple[Callable[..., Found], Callable[[Path, str | None, str], NamedLabels]]] = {
     ".mat": (partial(read_listed, matlab.mat_variables), partial(read_listed_labels, matlab.mat_variables)),
     ".npy": (arrays.read_npy, arrays.read_npy_labels),
     ".npz": (partial(read_listed, arrays.npz_variables), partial(read_listed_labels, arrays.npz_variables)),
     **dict.fromkeys((".mtx", ".mtx.gz"), (matrix_market.read_mtx, matrix_market.refuse_mtx_labels)),
-    **dict.fromkeys((".csv", ".tsv", ".csv.gz", ".tsv.gz"), (table.read_table, table.read_table_labels)),
+    **dict.fromkeys(TABLES, (table.read_table, table.read_table_labels)),
 }
 HDF5_SUFFIXES = (".h5", ".hdf5", ".h5ad")
 
@@ -57,28 +61,39 @@ KINDS = {
 
 
 def load(
-    source: str, *, kinds: Sequence[str] = ("matrix",), transpose: bool = False, label_key: str | None = None
+    source: str,
+    *,
+    kinds: Sequence[str] = ("matrix",),
+    transpose: bool = False,
+    label_key: str | None = None,
+    header: str = "auto",
 ) -> Loaded:
     """Read ``PATH``, ``PATH::INNER`` or ``-`` (standard input), and check it.
 
     Only files of these ``kinds`` are accepted. With ``transpose``, samples are in columns. ``label_key`` names the
-    labels, if the file does not make it obvious. X of a matrix file is a
+    labels, if the file does not make it obvious. ``header`` says whether a table has one. X of a matrix file is a
     :data:`mccgr_cli.files.lazy_matrix.LazyMatrix`: rows of an HDF5 file are not read yet.
     """
     with opened(source) as file:
-        contents = read_contents(file, label_key)
+        contents = read_contents(file, label_key, HEADERS[header])
     require_kind(contents, kinds, file.name)
+    notes: list[str] = []
     if contents.kind == "matrix":
-        contents = replace(contents, datasets=finish_matrix(contents.datasets, transpose, file.name))
+        found = contents.datasets
+        contents = replace(contents, datasets=finish_matrix(found, transpose, file.name, notes))
+        if "about" in found:
+            n, d = contents["X"].shape
+            notes.insert(0, f"{file.name}: {n} samples x {d} features; {found['about']}")
     elif transpose:
         raise DataError(file.name, f"holds {KINDS[contents.kind][0]}, not a matrix", "leave out --transpose")
-    return Loaded(contents, file.name, file.sha256)
+    return Loaded(contents, file.name, file.sha256, tuple(map(one_line, notes)))
 
 
 def require_kind(contents: Contents, kinds: Sequence[str], where: str) -> None:
     """Refuse a file of another kind."""
     if contents.kind not in kinds:
-        wanted, origins = zip(*(KINDS[kind] for kind in kinds), strict=True)
+        named = [kind for kind in kinds if kind != "checkpoint" or "factors" not in kinds]  # it stands for factors
+        wanted, origins = zip(*(KINDS[kind] for kind in named), strict=True)
         what = f"holds {KINDS[contents.kind][0]} where {' or '.join(wanted)} should be"
         raise DataError(where, what, f"such a file comes from {' or '.join(origins)}")
 
@@ -96,19 +111,9 @@ def clusters_file(model: str) -> str:
     return str(inside)
 
 
-def load_labels(source: str) -> list[str]:
-    """The label of every sample, from ``PATH`` or ``PATH::INNER``."""
-    with opened(source) as file:
-        if file.is_hdf5:
-            stored = hdf5.read_hdf5_labels(file.handle, file.inner, file.name, file.suffix == ".mat")
-        else:
-            _, read = FORMATS.get(file.suffix, (None, text.read_label_lines))
-            stored = read(foreign_path(file), file.inner, file.name)
-    codes, names = code_labels(stored, file.name)
-    return [names[code] for code in codes]
-
-
-def read_contents(file: Source, label_key: str | None) -> Contents:
+def read_contents(file: Source, label_key: str | None, has_header: bool | None = None) -> Contents:
+    if has_header is not None and file.suffix not in TABLES:
+        raise DataError(file.name, "not a table", "leave out --header")
     if file.is_hdf5:
         found = hdf5.read_hdf5(file.handle, file.inner, label_key, file.name, file.suffix == ".mat")
         return found if isinstance(found, Contents) else Contents("matrix", found)
@@ -118,7 +123,8 @@ def read_contents(file: Source, label_key: str | None) -> Contents:
         of_images = "; images are for 'mccgr extract' and 'mccgr run', by their folder"
         raise DataError(file.name, what, f"mccgr reads {', '.join((*HDF5_SUFFIXES, *FORMATS))}{of_images}")
     read, _ = FORMATS[file.suffix]
-    return Contents("matrix", read(path, file.inner, label_key, file.name))
+    more = {"has_header": has_header} if file.suffix in TABLES else {}
+    return Contents("matrix", read(path, file.inner, label_key, file.name, **more))
 
 
 # From what the user typed to a file
@@ -158,8 +164,7 @@ def opened(typed: str) -> Iterator[Source]:
                 file = first_look.enter_context(path.open("rb"))
                 digest, heaps = look_through(file)
             if file.seek(0, 2) == 0:
-                remedy = "the command before the pipe may have failed" if handle is file else "make it again"
-                raise DataError(name, "empty" if handle is file else "empty file", remedy)
+                raise nothing_arrived(name) if handle is file else DataError(name, "empty file", "make it again")
             has_signature = hdf5.is_hdf5(file)
             if has_signature:
                 hdf5.check_heaps(file, heaps, name)
@@ -178,6 +183,11 @@ def split_inner(typed: str) -> tuple[str, str | None]:
 def require_name(typed: str) -> None:
     if not typed:
         raise DataError("''", "no file name", "the command that should give it may have failed")
+
+
+def nothing_arrived(where: str) -> DataError:
+    """What is said of an empty pipe."""
+    return DataError(where, "nothing arrived", "did the command before the pipe fail?")
 
 
 @contextmanager

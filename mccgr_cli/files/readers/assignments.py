@@ -10,10 +10,9 @@ from typing import TextIO
 
 from mccgr_cli.errors import DataError
 from mccgr_cli.files.container import Contents
-from mccgr_cli.files.readers import Source, opened, read_contents, require_kind
+from mccgr_cli.files.readers import TABLES, Source, opened, read_contents, require_kind
 from mccgr_cli.files.readers.text import opened_text
 
-TABLES = (".csv", ".tsv", ".csv.gz", ".tsv.gz")
 DELIMITERS = ",;\t"  # some spreadsheets write semicolons
 WHOLE = re.compile(r"\s*([+-]?[0-9]{1,18})(?:\.0*)?\s*")  # some spreadsheets write 3.0
 

@@ -20,19 +20,17 @@ from mccgr_cli.files.values import as_float, check_values
 from mccgr_cli.system.memory import available_memory
 
 
-def finish_matrix(found: Found, transpose: bool, where: str) -> Found:
-    """X as a LazyMatrix, and labels and names if their number is right."""
-    X: LazyMatrix = finish_x(found["X"], transpose, where)
+def finish_matrix(found: Found, transpose: bool, where: str, notes: list[str]) -> Found:
+    """X as a LazyMatrix, and labels and names if their number is right. ``notes`` are for the user."""
+    X: LazyMatrix = finish_x(found["X"], transpose, where, found.get("instead", ""))
     finished: Found = {"X": X}
     if "labels" in found:
-        labels, names = found["labels"], found.get("label_names")
-        coded = code_labels(labels, where) if names is None else (labels.astype(np.int64), names)
-        finished["labels"], finished["label_names"] = coded
-        count, n = len(finished["labels"]), X.shape[0]
-        if count != n:
-            hint = f"{'leave out' if transpose else 'give'} --transpose if the labels are right"
-            remedy = hint if count == X.shape[1] else "every sample needs one"
-            raise DataError(where, f"labels: {count} for {n} samples", remedy)
+        try:
+            finished |= finish_labels(found, X.shape, transpose, where)
+        except UnusableLabels as fault:
+            if not found.get("labels_are_guessed"):
+                raise
+            notes.append(f"{where}: {fault.parts[1]}, so labels are left out")
     for name, other in (("sample_names", "feature_names"), ("feature_names", "sample_names")):
         if (values := found.get(other if transpose else name)) is not None:
             finished[name] = values
@@ -41,11 +39,26 @@ def finish_matrix(found: Found, transpose: bool, where: str) -> Found:
     return finished
 
 
-def finish_x(X: StoredMatrix | Any, transpose: bool, where: str) -> LazyMatrix:
+class UnusableLabels(DataError):
+    """Values that cannot be labels."""
+
+
+def finish_labels(found: Found, shape: tuple[int, int], transpose: bool, where: str) -> Found:
+    """Labels as codes, and the names of the codes."""
+    labels, names = found["labels"], found.get("label_names")
+    codes, names = code_labels(labels, where) if names is None else (labels.astype(np.int64), names)
+    if len(codes) != shape[0]:
+        hint = f"{'leave out' if transpose else 'give'} --transpose if the labels are right"
+        remedy = hint if len(codes) == shape[1] else "every sample needs one"
+        raise DataError(where, f"labels: {len(codes)} for {shape[0]} samples", remedy)
+    return {"labels": codes, "label_names": names}
+
+
+def finish_x(X: StoredMatrix | Any, transpose: bool, where: str, instead: str) -> LazyMatrix:
     """Rows stay in their file; a matrix that is in memory, or must be to be transposed, is checked now."""
     if isinstance(X, StoredMatrix):
         if not transpose:
-            return X
+            return replace(X, instead=instead)
         if 2 * X.size.bytes > available_memory():
             what = "is too large for memory, and its columns cannot be read some at a time"
             raise DataError(where, what, "store it with samples in rows")
@@ -53,7 +66,7 @@ def finish_x(X: StoredMatrix | Any, transpose: bool, where: str) -> LazyMatrix:
     X = as_real(X, where)
     if transpose:
         X = X.T.tocsr() if sparse.issparse(X) else np.ascontiguousarray(X.T)
-    check_values(MemoryBlocks(X), where)
+    check_values(MemoryBlocks(X), where, instead=instead)
     return MatrixInMemory(X, where)
 
 
@@ -78,33 +91,38 @@ def as_real(X: Any, where: str) -> Matrix:
 WHOLE_NUMBER = re.compile(r"(-?(?:0|[1-9][0-9]{0,17}))(?:\.0*)?")
 
 
-def code_labels(stored: Any, where: str) -> tuple[Array, list[str]]:
-    """A code per sample, and the sorted names that the codes stand for. Numbers are sorted by value, also as text."""
+def plain_text(stored: Any, where: str) -> Array:
+    """Labels or names as one list: text without padding, or numbers."""
     labels = np.asarray(stored)
     if labels.size != max(labels.shape, default=0):
-        raise DataError(where, f"labels: an array of shape {labels.shape}", "a sample has one label")
+        raise UnusableLabels(where, f"labels: an array of shape {labels.shape}", "a sample has one label")
     labels = labels.ravel()
     if labels.dtype.kind == "O":  # MATLAB's cells
         cells = [cell for cell in labels if isinstance(cell, np.ndarray)]
         if any(cell.size != 1 or cell.dtype.kind not in "fiubU" for cell in cells):
-            raise DataError(where, "labels: cells that hold no text", "labels are whole numbers or text")
+            raise UnusableLabels(where, "labels: cells that hold no text", "labels are whole numbers or text")
         labels = np.asarray([str(cell.item() if isinstance(cell, np.ndarray) else cell) for cell in labels])
     if labels.dtype.kind == "S":
         labels = np.asarray([label.decode(errors="replace") for label in labels.tolist()])
+    return np.char.strip(labels) if labels.dtype.kind == "U" else labels  # MATLAB fills up text with blanks
+
+
+def code_labels(stored: Any, where: str) -> tuple[Array, list[str]]:
+    """A code per sample, and the sorted names that the codes stand for. Numbers are sorted by value, also as text."""
+    labels = plain_text(stored, where)
     if labels.dtype.kind == "U":
-        labels = np.char.strip(labels)  # MATLAB fills up text with blanks
         written = [WHOLE_NUMBER.fullmatch(label) for label in labels.tolist()]
         numbers = [int(match[1]) for match in written if match]
         labels = np.asarray(numbers) if len(numbers) == len(labels) else labels
     if labels.dtype.kind not in "fiubU":
-        raise DataError(where, f"labels: {labels.dtype} values", "labels are whole numbers or text")
+        raise UnusableLabels(where, f"labels: {labels.dtype} values", "labels are whole numbers or text")
     if labels.dtype.kind == "f":
         with np.errstate(invalid="ignore"):
             broken = ~np.isfinite(labels) | (labels != np.floor(labels))
         if broken.any():
             first = int(broken.argmax())
             what = f"labels: {labels[first]:g} of sample {first} is not a label"
-            raise DataError(where, what, "labels are whole numbers or text")
+            raise UnusableLabels(where, what, "labels are whole numbers or text")
     distinct, codes = np.unique(labels, return_inverse=True)
     as_name: Callable[[Any], str] = (lambda value: str(int(value))) if labels.dtype.kind == "f" else str
     return codes.astype(np.int64), [as_name(value) for value in distinct.tolist()]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import mmap
+import re
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,11 +18,13 @@ from mccgr_cli.errors import DataError
 from mccgr_cli.files.container import Contents, is_container, read, read_text
 from mccgr_cli.files.hdf5 import check_filters, compressed_matrix, opened, read_matrix, resolve, values_of
 from mccgr_cli.files.lazy_matrix import find_matrix
-from mccgr_cli.files.readers.arrays import Found, missing, read_label_variable, read_variables, shown
+from mccgr_cli.files.readers.arrays import Found, NamedLabels, missing, read_label_variable, read_variables, shown
 
 SIGNATURE = b"\x89HDF\r\n\x1a\n"
 HEAP = b"GCOL\x01\0\0\0"  # every heap of texts begins with this
 HEAP_HEADER = 16
+SHOWN_MATRICES = 3
+SCALED = re.compile("scale", re.IGNORECASE)  # names of layers that have negative values too
 ENTRY = struct.Struct("<HHIQ")  # of a heap: index, references, padding, length
 
 
@@ -65,20 +68,22 @@ def read_hdf5(
                 raise DataError(where, "a mccgr file has its labels in /labels", "leave out --label-key")
             return read(file, where)
         if is_h5ad(file):
-            return read_h5ad(HDF5Variables(file, where, False), inner or "X", label_key)
+            return read_h5ad(HDF5Variables(file, where, False), inner, label_key)
         return read_variables(HDF5Variables(file, where, matlab), inner, label_key)
 
 
-def read_hdf5_labels(source: Path | BinaryIO, inner: str | None, where: str, matlab: bool) -> Any:
+def read_hdf5_labels(source: Path | BinaryIO, inner: str | None, where: str, matlab: bool) -> NamedLabels:
     with opened(source, where) as file:
         if is_container(file) and inner is None:
-            labels = read(file, where).labels_as_text()
+            contents = read(file, where)
+            labels = contents.labels_as_text()
             if labels is None:
                 raise DataError(where, "no labels in it", "make it from a matrix that has them")
-            return labels
+            return NamedLabels(contents.datasets.get("sample_names"), labels)
         if is_h5ad(file):
             frame, _, column = (inner or "").strip("/").rpartition("/")
-            return read_column(file, frame or "obs", column, where)
+            labels = read_column(file, frame or "obs", column, where)
+            return NamedLabels(read_index(file, frame or "obs", where), labels)
         return read_label_variable(HDF5Variables(file, where, matlab), inner)
 
 
@@ -176,20 +181,44 @@ def is_h5ad(file: h5py.File) -> bool:
     )
 
 
-def read_h5ad(variables: HDF5Variables, inner: str, label_key: str | None) -> Found:
+def read_h5ad(variables: HDF5Variables, inner: str | None, label_key: str | None) -> Found:
+    """X, a layer or raw, with the names of the samples and of its own features."""
     file, where = variables.file, variables.where
-    found: Found = {"X": variables.matrix(inner)}
-    genes = "raw/var" if inner.strip("/").startswith("raw/") else "var"
-    for axis, (name, frame) in enumerate((("sample_names", "obs"), ("feature_names", genes))):
-        group = resolve(file, frame, where)
-        index = group.attrs.get("_index") if isinstance(group, h5py.Group) else None
-        if isinstance(index, str) and resolve(group, index, where) is not None:
-            names = [str(one) for one in read_column(file, frame, index, where)]
-            if len(names) == found["X"].shape[axis]:  # an embedding has columns of its own
-                found[name] = names
+    known = matrices_of(file, where)
+    asked = (inner or "X").strip("/")
+    name = known.get(asked, asked)
+    if resolve(file, name, where) is None:
+        raise DataError(where, f"nothing called {asked!r} in it", f"it has {shown(list(known))}")
+    found: Found = {"X": variables.matrix(name)}
+    path = where.removesuffix(f"::{inner}")
+    others = [f"{path}::{one}" for one, place in known.items() if place != name and not SCALED.search(one)]
+    if Path(path).is_file():  # not what came down a pipe
+        found["instead"] = " or ".join(others[:SHOWN_MATRICES])
+    genes = "raw/var" if name.startswith("raw/") else "var"
+    for axis, (kind, frame) in enumerate((("sample_names", "obs"), ("feature_names", genes))):
+        names = read_index(file, frame, where)
+        if names is not None and len(names) == found["X"].shape[axis]:  # an embedding has columns of its own
+            found[kind] = names
     if label_key is not None:
         found["labels"] = read_column(file, "obs", label_key, where)
     return found
+
+
+def read_index(file: h5py.File, frame: str, where: str) -> list[str] | None:
+    """The names of the rows of a data frame, if it has any."""
+    group = resolve(file, frame, where)
+    index = group.attrs.get("_index") if isinstance(group, h5py.Group) else None
+    if not isinstance(index, str) or resolve(group, index, where) is None:
+        return None
+    return [str(one) for one in read_column(file, frame, index, where)]
+
+
+def matrices_of(file: h5py.File, where: str) -> dict[str, str]:
+    """Where the matrices of an .h5ad file are, by the names that users give them. Counts come first."""
+    layers = resolve(file, "layers", where)
+    names = sorted(layers, key=lambda name: "count" not in name.lower()) if isinstance(layers, h5py.Group) else []
+    places = {"raw": "raw/X", **{f"layers/{name}": f"layers/{name}" for name in names}, "X": "X"}
+    return {name: place for name, place in places.items() if resolve(file, place, where) is not None}
 
 
 def read_column(file: h5py.File, frame: str, column: str, where: str) -> Any:

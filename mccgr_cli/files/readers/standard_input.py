@@ -8,7 +8,7 @@ import sys
 from typing import Any
 
 from mccgr_cli.errors import DataError
-from mccgr_cli.files.readers import input_errors, split_inner
+from mccgr_cli.files.readers import input_errors, nothing_arrived, split_inner
 from mccgr_cli.files.readers.hdf5 import SIGNATURE
 
 LONGEST_TEXT = 1 << 14  # bytes; a longer text is not the name of a file
@@ -17,7 +17,7 @@ WHERE = "standard input"
 
 
 def find_name(text_is_data: bool = False) -> str | None:
-    """The name of a file, if standard input holds one line with it. None: it holds data, which are still to be read.
+    """The name of a file, if standard input holds nothing else. None: it holds data, which are still to be read.
 
     ``text_is_data``: several lines of text are data too, not an error.
     """
@@ -25,20 +25,29 @@ def find_name(text_is_data: bool = False) -> str | None:
         return None  # whoever reads the data says so
     with input_errors(WHERE):
         head = sys.stdin.buffer.read(LONGEST_TEXT + 1)
-    lines = head.rstrip(b"\r\n").split(b"\n")
-    is_text = len(head.strip()) > 0 and len(head) <= LONGEST_TEXT and b"\0" not in head
-    if not is_text or head.startswith(SIGNATURE) or (text_is_data and len(lines) > 1):
+    if not head.strip():
+        raise nothing_arrived(WHERE)
+    if len(head) > LONGEST_TEXT or b"\0" in head or head.startswith(SIGNATURE):
         put_back(head)
         return None
-    if len(lines) > 1:
+    whole, text = (os.fsdecode(one) for one in (head.removesuffix(b"\n"), head.rstrip(b"\r\n")))
+    found = next((name for name in (whole, text) if exists(name)), None)  # a name may have a line break
+    if found is not None:
+        return found
+    lines = text.split("\n")
+    if len(lines) == 1:
+        shown = text if len(text) <= SHOWN else f"{text[:SHOWN]}..."
+        what = f"holds neither HDF5 nor the name of a file: there is no file '{shown}'"
+        raise DataError(WHERE, what, "did the command before the pipe fail?")
+    if not text_is_data:
         what = f"{len(lines)} lines of text, where HDF5 or one file name should be"
         raise DataError(WHERE, what, "give a file by its name, and several files one by one (xargs -n 1)")
-    name = os.fsdecode(lines[0])
-    if name == "-" or not os.path.exists(split_inner(name)[0]):  # noqa: PTH110 - it takes names that are too long
-        shown = name if len(name) <= SHOWN else f"{name[:SHOWN]}..."
-        what = f"holds neither HDF5 nor the name of a file: there is no file '{shown}'"
-        raise DataError(WHERE, what, "the command before the pipe may have failed")
-    return name
+    put_back(head)
+    return None
+
+
+def exists(name: str) -> bool:
+    return name != "-" and os.path.exists(split_inner(name)[0])  # noqa: PTH110 - it takes names that are too long
 
 
 def put_back(head: bytes) -> None:

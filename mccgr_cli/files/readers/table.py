@@ -1,105 +1,125 @@
-"""Tables: .csv and .tsv files with or without header, names of rows and labels."""
+"""Tables: .csv and .tsv files with or without header, names of rows and labels, as many programs write them.
+
+``dialect`` finds what separates fields, ``layout`` what each column holds.
+"""
 
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple, TextIO
+from typing import TextIO
 
 import numpy as np
 
+from mccgr_cli.blocks.protocol import Array
 from mccgr_cli.errors import DataError
-from mccgr_cli.files.readers.arrays import Found, shown
-from mccgr_cli.files.readers.text import counted, filled, load_text, opened_text
+from mccgr_cli.files.readers.arrays import Found, NamedLabels, shown
+from mccgr_cli.files.readers.dialect import SEPARATOR_NAMES, Dialect, Marks, find_dialect, find_marks, is_text
+from mccgr_cli.files.readers.dialect import looks_like_number as is_number
+from mccgr_cli.files.readers.layout import LABEL_COLUMNS, Layout, find_layout
+from mccgr_cli.files.readers.text import WINDOWS, counted, filled, load_text, opened_text
 
-# How programs write a missing value. Such a field is neither a number nor text that could be a header.
-MISSING = frozenset(("", "na", "n/a", "null", "none", "?", "#n/a"))
-LABEL_COLUMNS = ("label", "labels")  # names of the first or last column of a table that holds labels
-
-
-@dataclass(frozen=True)
-class Layout:
-    """What the columns of a table hold. They count from 0 here and from 1 in messages."""
-
-    header: list[str] | None
-    width: int
-    names: int | None  # the column of row names
-    labels: int | None  # the column of labels
-
-    def columns(self) -> list[str]:
-        return self.header or [str(i + 1) for i in range(self.width)]
+UNKNOWN_LABELS = frozenset(("", "na", "nan", "#n/a", "null"))  # how programs write that a sample has no label
 
 
-def read_table(path: Path, inner: str | None, label_key: str | None, where: str) -> Found:
+def read_table(path: Path, inner: str | None, label_key: str | None, where: str, *, has_header: bool | None) -> Found:
     """Read numbers with numpy's fast parser. If it fails, a second, slow reading finds the line and column."""
     if inner:
         raise DataError(where, "a table holds one matrix", f"leave out ::{inner}")
     with opened_text(path, where) as file:
-        layout = find_layout(file, path, label_key, where)
-        # The fields of these columns are collected here and become zeros.
-        text: dict[int, list[str]] = {i: [] for i in (layout.names, layout.labels) if i is not None}
-        converters = {column: partial(gather, fields) for column, fields in text.items()}
+        dialect = find_dialect(file, path)
+        layout = find_layout(dialect.records(file), label_key, has_header, where)
+        marks = None
         try:
-            values = load_text(file, layout.width, delimiter=delimiter(path), converters=converters, quotechar='"')
-        except ValueError as fault:
-            refuse_fault(file, path, layout, where)
-            raise DataError(where, f"not a table of numbers ({fault})", "check its quotes") from None
+            values, text = read_values(file, dialect, layout)
+        except ValueError:
+            marks = find_marks(numbers_of(file, dialect, layout, where), dialect.separator, where)
+            try:
+                values, text = read_values(file, dialect, layout, marks)
+            except ValueError as fault:
+                raise DataError(where, f"not a table of numbers ({fault})", "check its quotes") from None
+        encoding = file.encoding
+    for column in layout.blank:
+        if any(text[column]):
+            what = f"column {column + 1} has no name, but a value in row {[*map(bool, text[column])].index(True)}"
+            raise DataError(where, what, "name the column or remove it")
     found: Found = {"X": np.delete(values, list(text), axis=1) if text else values}
     if layout.names is not None:
         found["sample_names"] = text[layout.names]
+    unlabelled = None
     if layout.labels is not None:
-        found["labels"] = filled(text[layout.labels], "sample", 0, where)
+        labels = text[layout.labels]
+        if layout.labels_are_guessed:
+            unlabelled = next((i for i, label in enumerate(labels) if label.lower() in UNKNOWN_LABELS), None)
+        if unlabelled is None:
+            found["labels"] = filled(labels, "sample", 0, where)
+            found["labels_are_guessed"] = layout.labels_are_guessed
     if layout.header is not None:
         found["feature_names"] = [name for i, name in enumerate(layout.header) if i not in text]
+    notes = (
+        []
+        if dialect.separator == ","
+        else [f"separated by {SEPARATOR_NAMES.get(dialect.separator, dialect.separator)}"]
+    )
+    notes += [marks.description] if marks is not None else []
+    notes += ["text of Windows (cp1252)"] if encoding == WINDOWS else []
+    found["about"] = "; ".join([layout.description(unlabelled), *notes])
     return found
 
 
-class NamedLabels(NamedTuple):
-    """The label of every sample, and the names of the samples if the table has them."""
+def read_values(
+    file: TextIO, dialect: Dialect, layout: Layout, marks: Marks | None = None
+) -> tuple[Array, dict[int, list[str]]]:
+    """The values of all columns, and the fields of those that hold no values, which become zeros."""
+    text: dict[int, list[str]] = {column: [] for column in layout.text_columns()}
+    converters: dict[int, Callable[[str], float]] = {}
+    if marks is not None:
+        converters = dict.fromkeys(range(layout.width), marks.parse)
+    converters |= {column: partial(gather, fields) for column, fields in text.items()}
+    lines = dialect.lines(file)
+    if layout.header is not None:
+        next(csv.reader(lines, delimiter=dialect.separator), None)
+    options = {"delimiter": dialect.separator, "converters": converters, "quotechar": '"'}
+    return load_text(lines, layout.width, **options), text
 
-    names: list[str] | None
-    labels: list[str]
+
+def gather(fields: list[str], field: str) -> float:
+    fields.append(field.strip())
+    return 0.0
 
 
-def read_table_labels(path: Path, inner: str | None, where: str) -> list[str]:
-    return read_named_labels(path, inner, where).labels
-
-
-def read_named_labels(path: Path, inner: str | None, where: str) -> NamedLabels:
-    """The column ``inner`` of a table, or the only one, or the one called label."""
+def read_table_labels(path: Path, inner: str | None, where: str) -> NamedLabels:
+    """The column ``inner`` of a table, or the only one, or the one called label, or the one beside the names."""
     with opened_text(path, where) as file:
-        layout = find_layout(file, path, inner, where)
-        if layout.labels is None and layout.width > 1:
+        dialect = find_dialect(file, path)
+        layout = find_layout(dialect.records(file), inner, None, where)
+        header = [title.strip().lower() for title in layout.header or []]
+        column, named = layout.labels, layout.names
+        if column is None and inner is None:
+            column = next((i for i, title in enumerate(header) if title in LABEL_COLUMNS), None)
+        if column is None and layout.width == 2 and named == 0:
+            column = 1
+        if column is None and layout.width > 1:
             what = "several columns, any of which may hold the labels"
             raise DataError(where, what, f"name one with FILE::COLUMN: {shown(layout.columns())}")
-        rows = [record for _, record in data_records(file, path, layout, where)]
-    labels = [row[layout.labels or 0] for row in rows]
+        rows = [record for _, record in data_records(file, dialect, layout, where)]
+    labels = [row[column or 0] for row in rows]
     # in a single column, a first line of text is a header only if numbers follow
     if inner is None and layout.width == 1 and layout.header and not (labels and is_number(labels[0])):
         labels.insert(0, layout.header[0])
-    names = None if layout.names is None else [row[layout.names] for row in rows]
-    return NamedLabels(names, filled(labels, "sample", 0, where))
+    labels = filled(labels, "sample", 0, where)
+    if named is None or column is None:
+        return NamedLabels(None, labels)
+    by_title = not layout.header or layout.header[column] == inner or header[column] in LABEL_COLUMNS
+    first = None if by_title or layout.header is None else (layout.header[named], layout.header[column])
+    return NamedLabels([row[named] for row in rows], labels, first)
 
 
-def delimiter(path: Path) -> str:
-    return "\t" if ".tsv" in (suffix.lower() for suffix in path.suffixes[-2:]) else ","
-
-
-def records(file: TextIO, path: Path) -> Iterator[tuple[int, list[str]]]:
-    """The fields of every line that is not blank, with the number of the line, from 1."""
-    reader = csv.reader(file, delimiter=delimiter(path))
-    for record in reader:
-        if record:
-            yield reader.line_num, [field.strip() for field in record]
-
-
-def data_records(file: TextIO, path: Path, layout: Layout, where: str) -> Iterator[tuple[int, list[str]]]:
+def data_records(file: TextIO, dialect: Dialect, layout: Layout, where: str) -> Iterator[tuple[int, list[str]]]:
     """The records below the header. A record that is not as wide as the table is an error."""
-    file.seek(0)
-    for index, (line, record) in enumerate(records(file, path)):
+    for index, (line, record) in enumerate(dialect.records(file)):
         if index == 0 and layout.header:
             continue
         if len(record) != layout.width:
@@ -108,86 +128,18 @@ def data_records(file: TextIO, path: Path, layout: Layout, where: str) -> Iterat
         yield line, record
 
 
-# The first two lines
-
-
-def find_layout(file: TextIO, path: Path, label_key: str | None, where: str) -> Layout:
-    """Find header, names and labels by the first two lines. Afterwards the file is where the data begins."""
-    beginning = records(file, path)
-    _, first = next(beginning, (0, None))
-    _, second = next(beginning, (0, None))
-    if first is None:
-        raise DataError(where, "empty file", "it should have one line of numbers per sample")
-    if len(first) == 1 and ";" in first[0]:
-        raise DataError(where, "its fields are separated by ';'", f"separate them by {delimiter(path)!r}")
-    header = first if is_header(first, second, label_key) else None
-    data = (first if header is None else second) or [""]
-    if header and len(data) == len(header) + 1:  # R does not name the column of names
-        header = ["", *header]
-    width = len(header or first)
-    named = is_text(data[0]) or (header is not None and header[0] == "")
-    labels = usual_labels(header or [], named) if label_key is None else find_column(header, width, label_key, where)
-    names = 0 if named and labels != 0 and width > 1 else None
-    file.seek(0)
-    if header:
-        next(records(file, path))
-    return Layout(header, width, names, labels)
-
-
-def usual_labels(header: list[str], named: bool) -> int | None:
-    """The column of labels, if its name says so and it is the first or last: elsewhere the name may be a feature."""
-    ends = sorted({0, len(header) - 1, *([1] if named else [])}) if len(header) > 1 else []
-    found = [column for column in ends if header[column].strip().lower() in LABEL_COLUMNS]
-    return found[0] if len(found) == 1 else None
-
-
-def is_header(first: list[str], second: list[str] | None, label_key: str | None) -> bool:
-    if any(map(is_text, first)) and (label_key in first or not any(map(is_number, first))):
-        return True
-    if second is None:
-        return False
-    if any(is_text(above) and is_number(below) for above, below in zip(first, second, strict=False)):
-        return True
-    # an empty corner over names, or over the row numbers that pandas writes
-    columns_by_number = first[1:] == [str(i) for i in range(len(first) - 1)]
-    return first[0] == "" and len(first) > 1 and (is_text(second[0]) or columns_by_number)
-
-
-def find_column(header: list[str] | None, width: int, key: str, where: str) -> int:
-    """The column of that name or, if there is none, of that number from 1."""
-    for columns in (header or [], [str(i + 1) for i in range(width)]):
-        if key in columns:
-            return columns.index(key)
-    remedy = f"it has {shown(header)}" if header else "there is no header line: give a column's number, from 1"
-    raise DataError(where, f"no column {key!r}", remedy)
-
-
-def is_number(field: str) -> bool:
-    try:
-        float(field)
-    except ValueError:
-        return False
-    return field.isascii() and "_" not in field  # Python takes more for a number than numpy does
-
-
-def is_text(field: str) -> bool:
-    return field.lower() not in MISSING and not is_number(field)
-
-
-def gather(fields: list[str], field: str) -> float:
-    fields.append(field.strip())
-    return 0.0
-
-
-def refuse_fault(file: TextIO, path: Path, layout: Layout, where: str) -> None:
-    """Raise an error about the first field that is not a number."""
-    for line, record in data_records(file, path, layout, where):
+def numbers_of(file: TextIO, dialect: Dialect, layout: Layout, where: str) -> Iterator[tuple[str, str]]:
+    """All numbers with their places; an error about the first field that is none."""
+    text = layout.text_columns()
+    for line, record in data_records(file, dialect, layout, where):
         for column, field in enumerate(record):
-            if column in (layout.names, layout.labels) or is_number(field):
+            if column in text:
                 continue
-            title = f" ({layout.header[column]!r})" if layout.header else ""
-            place = f"line {line}, column {column + 1}{title}"
-            if not is_text(field):
+            place = f"line {line}, column {layout.title(column)}"
+            if is_number(field):
+                yield place, field
+            elif not is_text(field):
                 raise DataError(where, f"{place}: no value ({field!r})", "remove or impute missing values")
-            remedy = f"remove the column, or give --label-key {layout.columns()[column]} if it holds labels"
-            raise DataError(where, f"{place}: {field!r} is not a number", remedy)
+            else:
+                remedy = f"remove the column, or give --label-key {layout.columns()[column]} if it holds labels"
+                raise DataError(where, f"{place}: {field!r} is not a number", remedy)

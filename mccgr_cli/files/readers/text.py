@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import codecs
 import csv
 import gzip
 import io
 import warnings
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO, TextIO
@@ -16,14 +17,17 @@ import numpy as np
 
 from mccgr_cli.blocks.protocol import Array
 from mccgr_cli.errors import DataError
+from mccgr_cli.files.readers.arrays import NamedLabels
 from mccgr_cli.system.memory import available_memory, format_bytes
 
 PIECE = 1 << 16  # bytes read at a time
 FIELD_BYTES = 200  # memory for a field in the first lines of a table, which are split into text
-SEPARATORS = (b",", b"\t", b" ", b"\n")
+SEPARATORS = (b",", b";", b"\t", b" ", b"\n")
+MARKS = {codecs.BOM_UTF8: "utf-8-sig", codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16"}
+WINDOWS = "cp1252"
 
 
-def read_label_lines(path: Path, inner: str | None, where: str) -> list[str]:
+def read_label_lines(path: Path, inner: str | None, where: str) -> NamedLabels:
     """One label per line; blank lines at the end do not count."""
     if inner:
         raise DataError(where, "a list of labels has no columns", f"leave out ::{inner}")
@@ -31,7 +35,7 @@ def read_label_lines(path: Path, inner: str | None, where: str) -> list[str]:
         lines = file.read().rstrip().splitlines()
     if not lines:
         raise DataError(where, "empty file", "it should have one label per line")
-    return filled([line.strip() for line in lines], "line", 1, where)
+    return NamedLabels(None, filled([line.strip() for line in lines], "line", 1, where))
 
 
 def filled(labels: list[str], unit: str, first: int, where: str) -> list[str]:
@@ -51,14 +55,43 @@ def opened_text(source: Path | BinaryIO, where: str) -> Iterator[TextIO]:
             if isinstance(source, Path) and source.suffix.lower() == ".gz":
                 unpacked = stack.enter_context(gzip.GzipFile(fileobj=content))
                 content = stack.enter_context(io.BufferedReader(Bounded(unpacked, where), PIECE))
-            yield stack.enter_context(io.TextIOWrapper(content, encoding="utf-8-sig", newline=""))
-    except UnicodeDecodeError as fault:
-        raise DataError(where, f"not UTF-8 text (byte {fault.object[fault.start]:#04x})", "save it as UTF-8") from None
+            encoding = encoding_of(content, where)
+            content.seek(0)
+            yield stack.enter_context(io.TextIOWrapper(content, encoding=encoding, newline=""))
+    except UnicodeError as fault:
+        raise DataError(where, f"damaged text ({fault})", "save it as UTF-8") from None
     except (gzip.BadGzipFile, EOFError, zlib.error) as fault:
         what = f"damaged or truncated gzip file ({fault})"
         raise DataError(where, what, "make, copy or download it again") from None
     except csv.Error as fault:
         raise DataError(where, f"not a table of text ({fault})", "check its quotes") from None
+
+
+def encoding_of(content: Any, where: str) -> str:
+    """UTF-8; UTF-16 if the first bytes say so; otherwise what old Windows programs write."""
+    start = content.read(3)
+    marked = next((name for mark, name in MARKS.items() if start.startswith(mark)), None)
+    if marked == "utf-16":
+        return marked
+    fault = decoding_fault(content, "utf-8")
+    if fault is None:
+        return marked or "utf-8"
+    if marked or decoding_fault(content, WINDOWS):
+        raise DataError(where, f"not UTF-8 text (byte {fault.object[fault.start]:#04x})", "save it as UTF-8")
+    return WINDOWS
+
+
+def decoding_fault(content: Any, encoding: str) -> UnicodeDecodeError | None:
+    """The first fault in bytes that should be text."""
+    decoder = codecs.getincrementaldecoder(encoding)()
+    content.seek(0)
+    try:
+        while piece := content.read(PIECE):
+            decoder.decode(piece)
+        decoder.decode(b"", final=True)
+    except UnicodeDecodeError as fault:
+        return fault
+    return None
 
 
 class Bounded(io.RawIOBase):
@@ -94,7 +127,7 @@ class Bounded(io.RawIOBase):
         return True
 
 
-def load_text(file: TextIO, width: int, **options: Any) -> Array:
+def load_text(file: Iterable[str], width: int, **options: Any) -> Array:
     """The rest of a file as numbers (lines, ``width``)."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # about a file without lines: check_values refuses an empty matrix

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from importlib import import_module
 
 from mccgr_cli.catalog import FIGURES
+from mccgr_cli.core.profiles import GroupValues
 from mccgr_cli.errors import ParameterError
 from mccgr_cli.files.readers import KINDS, Loaded
 from mccgr_cli.output.plots.canvas import Note, encode, our_look
@@ -42,6 +43,7 @@ def render(
     form: str,
     dpi: int | None = None,
     note: Note = lambda _: None,
+    values: GroupValues | None = None,
 ) -> bytes:
     """Draw a figure. The same files and choices give the same bytes.
 
@@ -51,9 +53,10 @@ def render(
     form : svg, png or pdf
     dpi : resolution of a PNG
     note : called with what the user should know
+    values : of the matrix in the clusters, for a figure that takes a matrix
     """
     module, _, function = FIGURES[name].drawn_by.partition(".")
     draw = getattr(import_module(f"{__package__}.{module}"), function)
     with our_look():
-        figure = draw(loaded, drawing, note)
+        figure = draw(loaded, drawing, note, *([] if values is None else [values]))
         return encode(figure, form, dpi, source=" ".join(f"sha256:{one.sha256}" for one in loaded), note=note)

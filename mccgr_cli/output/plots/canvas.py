@@ -18,7 +18,7 @@ from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullLocato
 from mccgr_cli import __version__
 from mccgr_cli.blocks.protocol import Array
 from mccgr_cli.errors import ParameterError, one_line
-from mccgr_cli.output.curves import COLOURS, MARKERS
+from mccgr_cli.output.colours import COLOURS, MARKERS
 from mccgr_cli.output.text import number_format, shorten
 from mccgr_cli.settings import Drawing
 

@@ -12,18 +12,19 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from mccgr_cli.blocks.protocol import Array
-from mccgr_cli.core.metrics import evaluate, numbers_first
+from mccgr_cli.core.metrics import numbers_first
 from mccgr_cli.errors import ParameterError
 from mccgr_cli.files.container import Contents
 from mccgr_cli.files.readers import Loaded
-from mccgr_cli.output.curves import cluster_looks, principal_plane, require_plane
+from mccgr_cli.output.cluster_names import class_looks, named_clusters, own_scores
+from mccgr_cli.output.curves import principal_plane, require_plane
 from mccgr_cli.output.plots import canvas
 from mccgr_cli.output.plots.canvas import Note, legend_name
 from mccgr_cli.settings import Drawing
 from mccgr_cli.workflow.stages import require_datasets
 
 MOST_TILES = 144  # components of a basis
-MOST_GROUPS = 20  # more groups share a colour scale
+MOST_GROUPS = 60  # more groups share a colour scale
 
 
 def basis(loaded: Sequence[Loaded], drawing: Drawing, note: Note) -> Figure:
@@ -106,22 +107,22 @@ class Groups:
 
 
 def groupings(contents: Contents) -> list[Groups]:
-    """Groups by class, by cluster, or by both; then a cluster looks like the class that it is matched with."""
-    labels, assignments = contents.labels_as_text(), contents.datasets.get("assignments")
-    if labels is None:
-        if assignments is None:
+    """Groups by class, by cluster, or by both; then a class looks like the cluster that it is matched with."""
+    labels = contents.labels_as_text()
+    if "assignments" not in contents:
+        if labels is None:
             return [Groups("", {0: "samples"}, np.zeros(len(contents["W"]), dtype=int))]
-        ids, numbers = np.unique(assignments, return_inverse=True)
-        return [Groups("cluster", {i: str(cluster) for i, cluster in enumerate(ids)}, numbers)]
-    place = {name: i for i, name in enumerate(sorted(set(labels), key=numbers_first))}
-    classes = Groups("class", {i: name for name, i in place.items()}, np.array([place[label] for label in labels]))
-    if assignments is None:
-        return [classes]
-    scores = evaluate(labels, assignments, contents.correspondence())
-    matched = dict(zip(scores.clusters, scores.matches, strict=False))
-    looks = cluster_looks(scores)
-    names = {looks[c]: f"{c} ({matched[c]})" if c in matched else str(c) for c in scores.clusters}
-    return [classes, Groups("cluster", names, np.array([looks[cluster] for cluster in assignments.tolist()]))]
+        return [class_groups(labels, {name: i for i, name in enumerate(sorted(set(labels), key=numbers_first))})]
+    scores = own_scores(contents)
+    places = np.unique(contents["assignments"], return_inverse=True)[1]
+    clusters = named_clusters(contents["assignments"], scores)
+    of_clusters = Groups("cluster", {cluster.look: cluster.title for cluster in clusters}, places)
+    return [class_groups(labels, class_looks(scores)), of_clusters] if labels and scores else [of_clusters]
+
+
+def class_groups(labels: Sequence[str], looks: dict[str, int]) -> Groups:
+    """Groups by class, in the order of ``looks``."""
+    return Groups("class", {look: name for name, look in looks.items()}, np.array([looks[label] for label in labels]))
 
 
 def draw_groups(figure: Figure, axes: Axes, points: Array, groups: Groups) -> None:
@@ -134,8 +135,8 @@ def draw_groups(figure: Figure, axes: Axes, points: Array, groups: Groups) -> No
         bar = figure.colorbar(drawn, ax=axes, label=groups.what, ticks=ticks)
         bar.set_ticklabels([legend_name(groups.names[tick]) for tick in ticks])
         return
-    for number in sorted(groups.names):
+    for number, name in groups.names.items():
         own = points[groups.numbers == number]
-        axes.scatter(own[:, 0], own[:, 1], label=legend_name(groups.names[number]), **canvas.shade(number), **style)
+        axes.scatter(own[:, 0], own[:, 1], label=legend_name(name), **canvas.shade(number), **style)
     if groups.what:
         canvas.legend_beside(figure, axes, groups.what, handle=1)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import zip_longest
 
 import numpy as np
 
@@ -14,33 +14,24 @@ from mccgr_cli.core.metrics import Scores, evaluate
 from mccgr_cli.core.typicality import LEAD, SILHOUETTE, VOTES, below_one, typicality
 from mccgr_cli.files.container import Contents
 from mccgr_cli.files.readers import Loaded
-from mccgr_cli.output.curves import cluster_looks
+from mccgr_cli.output.cluster_names import NamedCluster, named_clusters
 from mccgr_cli.output.text import name_of, shorten
 
 MOST_OUTLIERS = 60
 ORDINARY = 1.0  # the outlier score of a sample that is as isolated as its neighbours
 FIRST, LAST = 24, 6  # samples of a cluster that are seen at once: the most typical and the least certain
 LONGEST_NAME = 300
+IMAGE_FEATURE = re.compile(r"(word|feature) [+-]?[0-9]+ \([0-9a-f]{8}\)")  # as mccgr extract names them
 
 
 @dataclass(frozen=True)
-class Cluster:
-    number: int  # as in the file
+class Cluster(NamedCluster):
     members: Array  # all of its samples, the most typical first
     shown: Array  # the samples on the page, in the same order
-    look: int  # decides on its colour and marker; the number of the matched class if there is one
-    matched: str | None  # class
-    classes: list[tuple[str, int]]  # of its samples, with their counts, the most frequent first
 
     @property
     def size(self) -> int:
         return len(self.members)
-
-    @property
-    def mostly(self) -> str | None:
-        """The most frequent class of its samples; the matched class if no other is more frequent."""
-        most_frequent = [name for name, count in self.classes if count == self.classes[0][1]]
-        return self.matched if self.matched in most_frequent else next(iter(most_frequent), None)
 
 
 @dataclass(frozen=True)
@@ -100,8 +91,14 @@ class Findings:
     def name(self, sample: int) -> str:
         return name_of(self.contents, "sample", sample, LONGEST_NAME)
 
-    def feature(self, number: int) -> str:
-        return name_of(self.contents, "feature", number, LONGEST_NAME)
+    @property
+    def features_are_numbers(self) -> bool:
+        """Whether the features were computed from images by mccgr: visual words, or outputs of a network."""
+        names = self.contents.datasets.get("feature_names", [""])
+        return IMAGE_FEATURE.fullmatch(str(names[0])) is not None
+
+    def feature(self, number: int, most: int = LONGEST_NAME) -> str:
+        return name_of(self.contents, "feature", number, most)
 
 
 def find(given: Loaded, truth: list[str] | None, most: int) -> Findings:
@@ -121,20 +118,19 @@ def find(given: Loaded, truth: list[str] | None, most: int) -> Findings:
         known = {cluster: short.get(name, name) for cluster, name in contents.correspondence().items()}
         truth = [short[name] for name in truth]
         scores = evaluate(truth, assignments, known)
-    classes = classes_by_cluster(scores) if scores is not None else {}
     certainty, distance = None, np.zeros(len(assignments))
     if "W" in contents:
         W, _ = below_one(contents["W"])
         certainty, distance = typicality(W, assignments, contents.attributes.get("cluster_assign"))
     certainty = contents.datasets.get("certainty", certainty)  # files of 0.1 have none
     clusters = []
-    for place, number in enumerate(np.unique(assignments).tolist()):
-        members = np.flatnonzero(assignments == number)
+    for cluster in named_clusters(assignments, scores):
+        members = np.flatnonzero(assignments == cluster.number)
         keys = (members, distance[members], *([] if certainty is None else [-certainty[members]]))
         members = members[np.lexsort(keys)]
         some = spread(members, max(len(members) * most // len(assignments), FIRST + LAST))
         shown = members[np.isin(members, some) | np.isin(members, isolated)]
-        clusters.append(Cluster(number, members, shown, *classes.get(number, (place, None, []))))
+        clusters.append(Cluster(**vars(cluster), members=members, shown=shown))
     return Findings(given, clusters, truth, scores, certainty)
 
 
@@ -144,15 +140,6 @@ def most_isolated(outlier: Array | None) -> Array:
         return np.zeros(0, dtype=int)
     first = np.argsort(-outlier, kind="stable")[:MOST_OUTLIERS]
     return first[outlier[first] > ORDINARY]
-
-
-def classes_by_cluster(scores: Scores) -> dict[int, tuple[int, str | None, list[tuple[str, int]]]]:
-    """For each cluster its look, the class that it is matched with, and the classes of its samples."""
-    looks, found = cluster_looks(scores), {}
-    for number, matched, column in zip_longest(scores.clusters, scores.matches, scores.confusion.T.tolist()):
-        counts = [(name, count) for name, count in zip(scores.classes, column, strict=True) if count]
-        found[number] = looks[number], matched, sorted(counts, key=lambda pair: -pair[1])
-    return found
 
 
 def shortened(classes: Sequence[str]) -> list[str]:

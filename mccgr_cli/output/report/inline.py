@@ -10,6 +10,8 @@ from importlib.resources import files
 
 from markupsafe import Markup
 
+from mccgr_cli.output.colours import COLOURS, DARK_COLOURS
+
 # In the order in which they are put together: those that others build on come first.
 STYLES = ("colours", "base", "tables", "map", "clusters", "charts", "viewer", "search", "editing", "media")
 SCRIPTS = (
@@ -21,7 +23,7 @@ SCRIPTS = (
 @cache
 def blocks() -> dict[str, str]:
     """The style, the two scripts, and the Content-Security-Policy that allows these blocks and nothing else."""
-    style, theme = together(STYLES, "css"), own_file("remembered_theme.js")
+    style, theme = together(STYLES, "css") + palette(), own_file("remembered_theme.js")
     script = in_one_function(together(SCRIPTS, "js"))
     policy = (
         f"default-src 'none'; img-src data:; style-src {hash_of(style)}; "
@@ -32,6 +34,20 @@ def blocks() -> dict[str, str]:
 
 def together(names: Sequence[str], kind: str) -> Markup:
     return Markup("\n").join(own_file(f"{name}.{kind}") for name in names)
+
+
+def palette() -> Markup:
+    """The colours of groups as variables c0, c1, ..., which follow the theme, and as classes of signs."""
+    light, dark = (
+        "".join(f" --c{look}: {colour};" for look, colour in enumerate(colours)) for colours in (COLOURS, DARK_COLOURS)
+    )
+    rules = [
+        f":root {{{light} }}",
+        f'@media screen and (prefers-color-scheme: dark) {{ :root:not([data-theme="light"]) {{{dark} }} }}',
+        f'@media screen {{ :root[data-theme="dark"] {{{dark} }} }}',
+        *(f".c{look} {{ fill: var(--c{look}); }}" for look in range(len(COLOURS))),
+    ]
+    return Markup("\n".join(["", *rules, ""]))
 
 
 def in_one_function(script: Markup) -> Markup:

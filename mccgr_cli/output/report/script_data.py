@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 
 from mccgr_cli.blocks.protocol import Array
-from mccgr_cli.output.curves import MARKERS
+from mccgr_cli.output.cluster_names import class_looks
+from mccgr_cli.output.colours import COLOURS, MARKERS
 from mccgr_cli.output.report.cluster_sheets import FIRST_NAMES, Images, ends
 from mccgr_cli.output.report.clusters import FIRST, LAST, Findings
 from mccgr_cli.output.report.duplicates import DuplicateGroup
@@ -45,14 +46,16 @@ def sample_data(
         ],
         "ends": [FIRST if with_images else FIRST_NAMES, LAST],
         "markers": list(MARKERS.values()),
+        "colours": len(COLOURS),
     }
     data["full_names"] = full_names(findings, data["names"])
     if findings.certainty is not None:
         data["certainty"] = two_decimals(findings.certainty[order])
     if findings.outlier is not None:
         data["outlier"] = two_decimals(findings.outlier[order])
-    if findings.truth is not None:
-        data["classes"] = list(classes)
+    if findings.truth is not None and findings.scores is not None:
+        looks = class_looks(findings.scores)
+        data["classes"], data["class_looks"] = list(classes), [looks[name] for name in findings.scores.classes]
         data["class"] = [classes[findings.truth[i]] for i in order]
     if points is not None:
         data["x"], data["y"] = points.T.tolist()

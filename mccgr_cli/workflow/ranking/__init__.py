@@ -128,7 +128,7 @@ def settled(X: Matrix, plan: Plan, normalization: str) -> tuple[Matrix, Plan, Se
     usual = division.usual(plan.settings, plan.graph)  # what is best for one k need not be best for another
     settings, graph = replace(plan.settings, k=middle, init=usual.init), replace(plan.graph, neighbors=usual.neighbors)
     found = settle(MemoryBlocks(X), settings, normalization, graph)
-    X = in_single_precision(normalize(X, found.normalize))
+    X = in_single_precision(normalize(X, found.normalize, found.idf))
     return X, replace(plan, settings=found.settings, graph=found.graph), found
 
 

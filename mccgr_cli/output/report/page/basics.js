@@ -31,7 +31,7 @@ function drawing(className, viewBox, part, attributes) {
 
 // The sign of a cluster or class, as in the template.
 const sign = (look) =>
-  drawing(`marker c${look % 8}`, "0 0 12 12", "path", { d: data.markers[look % data.markers.length] });
+  drawing(`marker c${look % data.colours}`, "0 0 12 12", "path", { d: data.markers[look % data.markers.length] });
 
 function bar(share) {
   const svg = drawing("bar", "0 0 100 4", "rect", { width: 100 * Math.min(Math.max(share, 0), 1), height: 4 });

@@ -36,7 +36,7 @@ class SampleMap {
 
   // Groups for the colours: their names and looks, and the group of a sample.
   groups() {
-    if (this.by === "class") return data.classes.map((name, look) => ({ name, look }));
+    if (this.by === "class") return data.classes.map((name, k) => ({ name, look: data.class_looks[k] }));
     return clusters.map(({ number, look }, c) => ({ name: String(number), look, cluster: c }));
   }
 
@@ -95,7 +95,7 @@ class SampleMap {
     if (!this.width) return; // not laid out yet
     const context = canvas.getContext("2d");
     const style = getComputedStyle(root);
-    const colours = [...Array(8).keys()].map((c) => style.getPropertyValue(`--c${c}`).trim());
+    const colours = [...Array(data.colours).keys()].map((c) => style.getPropertyValue(`--c${c}`).trim());
     const groups = this.groups();
     const strong = this.found ?? (chosen.includes(1) ? chosen : null);
     context.setTransform(1, 0, 0, 1, 0, 0);
@@ -113,7 +113,7 @@ class SampleMap {
         if (!this.isInView(i)) continue;
         const outline = this.outlines[groups[g].look % this.outlines.length];
         context.setTransform(zoom, 0, 0, zoom, this.px[i] * this.ratio, this.py[i] * this.ratio);
-        context.fillStyle = colours[groups[g].look % 8];
+        context.fillStyle = colours[groups[g].look % data.colours];
         if (pass) context.fill(outline);
         else context.fillRect(-4, -4, 8, 8); // faster, and of a faint mark nobody sees the shape
         if (chosen[i]) context.stroke(outline);
