@@ -5,6 +5,7 @@
     python -m benchmarks suite DATA ...      the tables of docs/QUALITY.md; see python -m benchmarks suite --help
     python -m benchmarks texts FILE ...      clusters of texts, with and without tf-idf; see its --help
     python -m benchmarks display ...         what a terminal shows of a command, and when it is silent
+    python -m benchmarks timelimit ...       whether a long run ends in time, and is continued to the same bytes
 
 DATA has matrices/COIL20.mat, matrices/TDT2.mat, and caltech101/ with images. Without --data, the parts that need these
 files are left out. All programs are compared in the same run: run nothing else meanwhile. It takes about 25 minutes.
@@ -28,12 +29,14 @@ from benchmarks import (
     solvers,
     suite,
     texts,
+    timelimit,
 )
 from benchmarks.timing import machine
 
 
 def main() -> None:
-    apart = {"suite": suite.main, "display": display.main, "texts": texts.main}  # they have options of their own
+    # these have options of their own
+    apart = {"suite": suite.main, "display": display.main, "texts": texts.main, "timelimit": timelimit.main}
     if sys.argv[1:2] and sys.argv[1] in apart:
         apart[sys.argv[1]](sys.argv[2:])
         return

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from mccgr_cli.workflow.experiment import Plan
 
 LINE_EVERY = 5.0  # seconds between two plain lines
-LONG = 5.0  # seconds from which on a phase leaves a line
+LONG = 2.0  # seconds from which on a phase leaves a line
 PHASE_LINE_EVERY = 20.0  # seconds between two plain lines about the same phase
 
 
