@@ -63,8 +63,8 @@ def graph_start(
     """The parts of the graph: W has the memberships, H the means."""
     with phase("dividing the graph"):
         part = parts_of(A, k, int(rng.integers(2**31)), merged=merged)
-    member = np.eye(k)[part]
-    H = transposed_times(source, member).T / np.maximum(member.sum(axis=0), 1)[:, None]
+        member = np.eye(k)[part]
+        H = transposed_times(source, member).T / np.maximum(member.sum(axis=0), 1)[:, None]
     H += H.mean() / 1000  # a 0 could not change
     W = (member + SHARE) / (1 + k * SHARE)
     size = 2 * W.mean()
