@@ -4,6 +4,7 @@
                          [--figures DIR]
     python -m benchmarks suite DATA ...      the tables of docs/QUALITY.md; see python -m benchmarks suite --help
     python -m benchmarks texts FILE ...      clusters of texts, with and without tf-idf; see its --help
+    python -m benchmarks rank-time --before CHECKOUT    mccgr rank in an older version and in this one
     python -m benchmarks display ...         what a terminal shows of a command, and when it is silent
     python -m benchmarks timelimit ...       whether a long run ends in time, and is continued to the same bytes
 
@@ -25,6 +26,7 @@ from benchmarks import (
     objective,
     organize,
     precision,
+    rank_time,
     small,
     solvers,
     suite,
@@ -35,8 +37,9 @@ from benchmarks.timing import machine
 
 
 def main() -> None:
-    # these have options of their own
-    apart = {"suite": suite.main, "display": display.main, "texts": texts.main, "timelimit": timelimit.main}
+    # These have options of their own.
+    apart = {"suite": suite.main, "display": display.main, "texts": texts.main, "rank-time": rank_time.main}
+    apart["timelimit"] = timelimit.main
     if sys.argv[1:2] and sys.argv[1] in apart:
         apart[sys.argv[1]](sys.argv[2:])
         return

@@ -1,12 +1,14 @@
 """How often ``mccgr rank`` finds the true number of parts, as a Markdown table.
 
     python -m benchmarks.rank [FILE:K ...] [--seeds 5] [--levels easy,noisy,hard] [--ks 3,5,8,12] [--jobs 1]
+                              [--normalize l2]
 
 Synthetic matrices have k parts that share features, clusters of unequal size, mixtures of parts, multiplicative noise,
 and features that are only noise. FILE:K are files whose true number of classes is K, for example COIL20.mat:20. Each
 matrix is ranked with the defaults and --k 2-15 (or up to K + 5). "At k" is the agreement (adjusted Rand index) of the
 clusters of ``mccgr factorize --k K`` with the truth: if it is low, the number of clusters cannot be found. For matrices
 without clusters (noise, permuted features of textures) the right answer is 1; for a line between two parts it is 2.
+The rows of the planted matrices differ in size at random, so --normalize is l2. auto: as the command chooses.
 """
 
 from __future__ import annotations
@@ -20,14 +22,16 @@ import numpy as np
 import sklearn.cluster  # noqa: F401 - its threads are limited only if it is imported before
 from threadpoolctl import threadpool_limits
 
+from mccgr_cli.blocks.in_memory import MemoryBlocks
 from mccgr_cli.blocks.protocol import Array, Matrix
 from mccgr_cli.blocks.rows import normalize
-from mccgr_cli.core.kmeans import kmeans
+from mccgr_cli.core.kmeans import largest_coefficient
 from mccgr_cli.core.metrics import evaluate
 from mccgr_cli.files.readers import load
-from mccgr_cli.settings import GraphSettings, RowSettings, Settings
+from mccgr_cli.settings import GraphSettings, Settings
 from mccgr_cli.system.processes import LocalPool
 from mccgr_cli.workflow import factorization, ranking
+from mccgr_cli.workflow.choice import settle
 
 TEXTURES = Path(__file__).parent.parent / "sample_data" / "textures.h5"
 
@@ -71,27 +75,31 @@ def without_clusters(seed: int) -> dict[str, tuple[Array, int]]:
     }
 
 
-def rank(X: Matrix, most: int, jobs: int) -> ranking.Ranking:
+def rank(X: Matrix, most: int, jobs: int, normalization: str) -> ranking.Ranking:
     plan = ranking.Plan(tuple(range(2, most + 1)), 20, 0.8, 0, Settings(k=1), GraphSettings())
-    X = normalize(ranking.draw_samples(X, 3000, 0).astype(np.float64), RowSettings.normalize)
+    drawn = ranking.draw_samples(X, 3000, 0).astype(np.float64)
+    X, plan, _ = ranking.settled(drawn, plan, normalization)
     tasks = plan.tasks()
     with LocalPool(jobs) as workers:
         results = list(workers.map(ranking.run_task, tasks, (X, plan), None))
     return ranking.combine(tasks, results, X, plan)
 
 
-def attainable(X: Matrix, labels: Array, k: int) -> float:
-    X, settings = normalize(X.astype(np.float64), RowSettings.normalize), Settings(k=k)
+def attainable(X: Matrix, labels: Array, k: int, normalization: str) -> float:
+    raw = X.astype(np.float64)
     with threadpool_limits(limits=1):
-        factors = factorization.factorize(X, settings, factorization.choose_graph(X, settings, GraphSettings()))
-        return evaluate(labels.tolist(), kmeans(factors.W, k, 20, 0)).ari
+        chosen = settle(MemoryBlocks(raw), Settings(k=k), normalization, GraphSettings())
+        X = normalize(raw, chosen.normalize)
+        A = factorization.choose_graph(X, chosen.settings, chosen.graph)
+        factors = factorization.factorize(X, chosen.settings, A)
+        return evaluate(labels.tolist(), largest_coefficient(factors.W)).ari
 
 
-def show(name: str, X: Matrix, labels: Array | None, k: int, jobs: int) -> bool:
+def show(name: str, X: Matrix, labels: Array | None, k: int, given: argparse.Namespace) -> bool:
     """Print a row, and return whether the recommendation differs from the truth by at most 1."""
     began = time.perf_counter()
-    best = rank(X, max(15, k + 5), jobs).recommendation
-    agrees = "-" if labels is None else f"{attainable(X, labels, k):.2f}"
+    best = rank(X, max(15, k + 5), given.jobs, given.normalize).recommendation
+    agrees = "-" if labels is None else f"{attainable(X, labels, k, given.normalize):.2f}"
     votes = f"{best.by_stability} | {best.by_heldout} | {best.bracket[0]}-{best.bracket[1]} | {best.by_silhouette}"
     shape = f"{X.shape[0]} x {X.shape[1]}"
     recommended = f"**{best.k}**{'' if best.firm else ' (in doubt)'}"
@@ -109,6 +117,7 @@ def main() -> None:
     options.add_argument("--levels", default=",".join(LEVELS))
     options.add_argument("--ks", default="3,5,8,12")
     options.add_argument("--jobs", type=int, default=1)
+    options.add_argument("--normalize", default="l2")
     given = options.parse_args()
     print("| problem | size | k | recommended | stability | held-out | bracket | silhouette | at k | seconds |")
     print("|---" * 10 + "|", flush=True)
@@ -117,15 +126,15 @@ def main() -> None:
         for k in map(int, given.ks.split(",")):
             for seed in range(given.seeds):
                 X, labels = planted(k, seed, LEVELS[level])
-                right = show(f"{level} {seed}", X, labels, k, given.jobs)
+                right = show(f"{level} {seed}", X, labels, k, given)
                 counts.setdefault(f"{level}, k = {k}", []).append(right)
     for seed in range(min(given.seeds, 2)):
         for name, (X, k) in without_clusters(seed).items():
-            show(f"{name} {seed}", X, None, k, given.jobs)
+            show(f"{name} {seed}", X, None, k, given)
     for one in given.files:
         path, _, k = one.rpartition(":")
         contents = load(path).contents
-        show(Path(path).name, contents["X"].load(), contents["labels"], int(k), given.jobs)
+        show(Path(path).name, contents["X"].load(), contents["labels"], int(k), given)
     if counts:
         print("\n| parts | recommended k within 1 |\n|---|---|")
         for name, found in counts.items():

@@ -87,3 +87,4 @@ RANK_CRITERIA = (
 # The columns of a ranks file with their headings: the number of components, its distinct runs, then the criteria.
 RANK_HEADINGS = {"k": "k", "runs": "runs"}
 RANK_HEADINGS |= {name: text for criterion in RANK_CRITERIA for name, text in criterion.headings().items()}
+RANK_DECIMALS = 3  # of these values, in the table and in the reasons

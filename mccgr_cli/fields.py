@@ -18,9 +18,10 @@ from mccgr_cli.errors import ParameterError
 Kind = TypeVar("Kind")
 
 # Headings of help, manual pages and docs/COMMANDS.md, in this order.
-BASIC, IMAGES, METHOD, GRAPH, SOLVER = "Basic options", "Images", "Method", "Neighbour graph", "Solver"
+BASIC, IMAGES, TEXTS, METHOD = "Basic options", "Images", "Texts", "Method"
+GRAPH, SOLVER = "Neighbour graph", "Solver"
 CLUSTERS, RESOURCES, OUTPUT = "Clusters", "Resources", "Output"
-GROUPS = (BASIC, IMAGES, METHOD, GRAPH, SOLVER, CLUSTERS, RESOURCES, OUTPUT)
+GROUPS = (BASIC, IMAGES, TEXTS, METHOD, GRAPH, SOLVER, CLUSTERS, RESOURCES, OUTPUT)
 
 
 @dataclass(frozen=True)
@@ -53,6 +54,7 @@ def option(group: str, default: Any, help: str, **more: Any) -> Any:
 
 
 basic_option, image_option = partial(option, BASIC), partial(option, IMAGES)
+text_option = partial(option, TEXTS)
 method_option, graph_option = partial(option, METHOD), partial(option, GRAPH)
 solver_option, cluster_option = partial(option, SOLVER), partial(option, CLUSTERS)
 resource_option, output_option = partial(option, RESOURCES), partial(option, OUTPUT)

@@ -13,7 +13,7 @@ from mccgr_cli.blocks.in_memory import MemoryBlocks
 from mccgr_cli.blocks.products import moments
 from mccgr_cli.core.graph import build_graph, graph_health
 from mccgr_cli.core.metrics import evaluate
-from mccgr_cli.core.parts import explained_variance, spectral_clusters
+from mccgr_cli.core.parts import Spectrum, explained_variance, parts_of, spectral_clusters
 from mccgr_cli.core.principal_axes import coordinates
 from mccgr_cli.settings import SYMMETRIES, WEIGHTS, GraphSettings
 
@@ -143,6 +143,21 @@ def test_a_graph_falls_into_its_components():
     A = sparse.csr_array(block_diag(*blocks))
     truth = np.repeat([0, 1, 2], [5, 7, 9])
     assert evaluate(truth.tolist(), spectral_clusters(A, 3, 0)).accuracy == 1
+
+
+@pytest.mark.parametrize("merged", [False, True])
+def test_eigenvectors_for_many_parts_give_the_same_few_parts(merged, monkeypatch):
+    from mccgr_cli.core import eigenvectors
+
+    A = build_graph(planted(n=90)[0], GraphSettings())
+    alone = parts_of(A, 3, 0, merged=merged)
+    asked = []
+    compute = eigenvectors.leading_eigenvectors
+    monkeypatch.setattr(eigenvectors, "leading_eigenvectors", lambda *given: asked.append(given) or compute(*given))
+    spectrum = Spectrum(A, most=12)
+    np.testing.assert_array_equal(parts_of(A, 3, 0, merged=merged, spectrum=spectrum), alone)
+    parts_of(A, 5, 0, merged=merged, spectrum=spectrum)
+    assert len(asked) == 1
 
 
 def test_a_large_graph_falls_into_parts_as_a_small_one(monkeypatch):

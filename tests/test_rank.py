@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -23,7 +24,8 @@ from mccgr_cli.files.readers import Loaded, load
 from mccgr_cli.output.plots import ranks as plots
 from mccgr_cli.settings import Drawing, GraphSettings, Settings
 from mccgr_cli.workflow import ranking
-from mccgr_cli.workflow.ranking import criteria
+from mccgr_cli.workflow.factorization import choose_graph, factorize
+from mccgr_cli.workflow.ranking import criteria, subsamples
 from mccgr_cli.workflow.ranking.choice import columns_of_errors, recommend
 
 TEXTURES = Path(__file__).parent.parent / "sample_data" / "textures.h5"
@@ -114,6 +116,31 @@ def test_a_doubtful_answer_says_so():
     assert "try more" in beyond.reasons
 
 
+def test_reasons_have_the_numbers_of_the_table(mccgr, X_file):
+    noise = recommend(criteria_columns([0.4, 0.7996], [0.98765, 1.06543, 1.2]), (2, 3))
+    assert "held-out error 0.988 ± 0.010 for k = 1, 1.065 ± 0.010 for k = 2" in noise.reasons
+    assert not any(char in noise.reasons for char in "\n\r")
+    found = mccgr("rank", X_file, "--k", "2-4", *FAST).stdout
+    row = next(line.split() for line in found.splitlines() if line.startswith("3 *"))
+    assert f"({row[3]} ± {row[4]} for the least of them)" in found
+
+
+def test_clusters_are_reliable_if_the_table_says_so():
+    for value, firm in ((0.7996, True), (0.7994, False)):
+        best = recommend(criteria_columns([0.4, value, 0.2], [1, 0.6, 0.2, 0.2]), (2, 3, 4))
+        assert (best.k, best.firm, "weak" in best.reasons) == (3, firm, not firm)
+        assert best.reasons.startswith("In doubt.") is not firm
+
+
+@pytest.mark.parametrize("firm", [True, False])
+def test_a_figure_says_that_the_answer_is_in_doubt(firm):
+    columns = criteria_columns([0.5, 1.0], [1, 0.6, 0.2])
+    rest = {name: np.full(3, np.nan) for name in ("agreement", "cophenetic", "dispersion")}
+    contents = Contents("ranks", columns | rest | {"runs": np.full(3, 2)}, {"recommended": 3, "firm": firm})
+    figure = plots.criteria([Loaded(contents, "r.h5", "0" * 64)], Drawing(), pytest.fail)
+    assert figure.axes[0].get_title(loc="left") == f"recommended: k = 3{'' if firm else ' (in doubt)'}"
+
+
 def test_the_standard_error_is_that_of_differences_under_the_same_masks():
     by_mask = np.array([[2.0, 1.0], [3.0, 2.0], [4.0, 3.0]])  # masks differ, differences do not
     found = columns_of_errors(by_mask)
@@ -175,6 +202,21 @@ def test_identical_starts_are_not_evidence(init):
     assert np.isnan(found.columns["cophenetic"][1])
 
 
+def test_a_draw_is_clustered_as_cluster_would(monkeypatch):
+    X, _ = planted(n=60)
+    rows, settings, graph = np.arange(60), Settings(k=1, init="graph"), GraphSettings()
+    monkeypatch.setattr(subsamples, "LOOSER", 1)
+    found = subsamples.cluster_subsample(X, rows, settings, graph, [3])
+    A = choose_graph(X, replace(settings, k=3), graph)
+    W = factorize(X, replace(settings, k=3), A).W
+    np.testing.assert_array_equal(found[3].assignments, W.argmax(axis=1))
+
+
+def test_values_that_single_precision_cannot_square_keep_theirs():
+    for size in (1e-30, 1, 1e30):
+        assert subsamples.in_single_precision(np.full((2, 2), size)).dtype == ("float32" if size == 1 else "float64")
+
+
 def test_the_same_outcome_from_other_starts_is_evidence():
     X, _ = planted(n=60)
     found = ranked(X, (3,), runs=3, share=1.0, init="random", method="l2")
@@ -193,16 +235,20 @@ def test_copies_are_recognized_in_any_order_of_components():
 # Hidden entries
 
 
-def test_the_fit_never_sees_what_is_hidden():
+def test_the_fit_never_sees_what_is_hidden(monkeypatch):
     X, _ = planted(n=40)
     hidden = criteria.hide(X.shape, np.random.default_rng(0))
     other = X.copy()
     other[hidden] = np.random.default_rng(1).random(len(hidden[0])) * 100
     for one, two in zip(criteria.imputed(X, hidden), criteria.imputed(other, hidden), strict=True):
         np.testing.assert_array_equal(one, two)
-    rho = np.ones(X.shape[1])
-    one, two = (criteria.predict(data, hidden, 3, rho, np.random.default_rng(2)) for data in (X, other))
-    np.testing.assert_array_equal(one, two)
+    guesses = []
+    monkeypatch.setattr(
+        criteria, "predict", lambda *given, old=criteria.predict: guesses.append(old(*given)) or guesses[-1]
+    )
+    for data in (X, other):
+        criteria.heldout_errors(data, hidden, [1, 3], np.ones(X.shape[1]), [2])
+    np.testing.assert_array_equal(guesses[:2][1], guesses[2:][1])
 
 
 def test_weights_of_features_never_see_what_is_hidden(monkeypatch):
@@ -351,7 +397,8 @@ def test_failed_runs_are_reported_and_the_rest_counts():
     plan = ranking.Plan((2, 3, 4), 3, 0.8, 0, Settings(k=1), GraphSettings())
     tasks = plan.tasks()
     fault = DataError("X", "overflows")
-    results = [fault if task.k == 4 else ranking.run_task(task, X, plan) for task in tasks]
+    results = [ranking.run_task(task, X, plan) for task in tasks]
+    results = [{**found, 4: fault} if task.kind == "run" else found for task, found in zip(tasks, results, strict=True)]
     found = ranking.combine(tasks, results, X, plan)
     assert found.recommendation.k == 3
     assert found.failures == {4: "X: overflows"}

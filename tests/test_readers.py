@@ -23,8 +23,8 @@ from mccgr_cli.blocks.in_memory import MemoryBlocks
 from mccgr_cli.catalog import HISTORY
 from mccgr_cli.errors import DataError
 from mccgr_cli.files.container import Contents, encode
-from mccgr_cli.files.readers import load, load_labels
-from mccgr_cli.files.readers.table import read_named_labels
+from mccgr_cli.files.readers import load
+from mccgr_cli.files.readers.labels import load_labels
 from mccgr_cli.files.values import check_values
 
 N, D = 6, 4
@@ -306,7 +306,7 @@ def test_labels_belong_to_samples_also_when_samples_are_columns(tmp_path: Path) 
 def test_h5ad_columns_become_labels(key: str, names: list[str], tmp_path: Path) -> None:
     path = h5ad(tmp_path / "a.h5ad")
     assert load(str(path), label_key=key).contents["label_names"] == names
-    assert sorted(set(load_labels(f"{path}::obs/{key}"))) == sorted(names)
+    assert sorted(set(load_labels(f"{path}::obs/{key}").labels)) == sorted(names)
 
 
 @pytest.mark.parametrize(("key", "sample"), [("gap", 2), ("holes", 3)])
@@ -529,7 +529,7 @@ def test_standard_input_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
     give_stdin(monkeypatch, content)
     assert load("-::X").contents["label_names"] == NAMES
     give_stdin(monkeypatch, content)
-    assert load_labels("-") == [str(y) for y in Y]
+    assert load_labels("-").labels == [str(y) for y in Y]
 
 
 @pytest.mark.parametrize(
@@ -656,7 +656,7 @@ LABELS: dict[str, tuple[Callable[[Path], Any], list[str]]] = {
 def test_labels_are_read_as_text(name: str, tmp_path: Path) -> None:
     make, expected = LABELS[name]
     make(tmp_path)
-    assert load_labels(f"{tmp_path}/{name}") == expected
+    assert load_labels(f"{tmp_path}/{name}").labels == expected
 
 
 @pytest.mark.parametrize(
@@ -666,12 +666,19 @@ def test_labels_are_read_as_text(name: str, tmp_path: Path) -> None:
         ("sample,x,kind\ns1,1,a\ns2,2,b\n", "kind", ["s1", "s2"], ["a", "b"]),
         ("x,kind\n1,a\n2,b\n", "kind", None, ["a", "b"]),
         ("a\nb\n", None, None, ["a", "b"]),
+        ("s1,a\ns2,b\n", None, ["s1", "s2"], ["a", "b"]),  # no header: there is a sample s1
+        ("s1,a\ns2,b\n", "2", ["s1", "s2"], ["a", "b"]),
+        ("cell,kind\ns1,a\ns2,b\n", None, ["s1", "s2"], ["a", "b"]),
+        ("id,kind\n7,a\n8,b\n", None, ["7", "8"], ["a", "b"]),
+        ("sample,cluster,label,certainty\ns1,0,a,1\ns2,1,b,1\n", None, ["s1", "s2"], ["a", "b"]),
+        (",kind\n0,a\n1,b\n", None, ["0", "1"], ["a", "b"]),
     ],
 )
 def test_a_table_of_labels_may_name_the_samples(
     text: str, inner: str | None, names: list[str] | None, labels: list[str], tmp_path: Path
 ) -> None:
-    assert read_named_labels(write(tmp_path / "a.csv", text), inner, "a.csv") == (names, labels)
+    path = write(tmp_path / "a.csv", text)
+    assert load_labels(f"{path}::{inner}" if inner else str(path), ["s1"])[:2] == (names, labels)
 
 
 NO_LABELS: dict[str, tuple[Callable[[Path], Any], str]] = {

@@ -18,10 +18,14 @@ from markupsafe import Markup
 from PIL import Image
 from reports import STEP, WITHOUT_FACTORS, Page, clustering, images_of, read, save
 
+from mccgr_cli.blocks.in_memory import MemoryBlocks
+from mccgr_cli.core.profiles import group_values
 from mccgr_cli.core.typicality import typicality
+from mccgr_cli.files.container import Contents
 from mccgr_cli.files.readers import Loaded
 from mccgr_cli.images.thumbnails import locate_images, make_thumbnail
 from mccgr_cli.output.curves import Line, over_iterations
+from mccgr_cli.output.dots import feature_dots
 from mccgr_cli.output.report import DuplicateGroup, environment, find, render, sample_map
 from mccgr_cli.output.report.charts import draw
 from mccgr_cli.output.report.clusters import spread
@@ -94,7 +98,7 @@ def test_the_page_has_every_section_a_title_and_a_summary(report, contents, imag
     sections = [
         section.attributes["id"] for section in page.one("main").all("section") if "class" not in section.attributes
     ]
-    assert sections == ["scores", "map", "clusters", "convergence", "features", "graph", "provenance"]
+    assert sections == ["scores", "map", "top-features", "clusters", "convergence", "features", "graph", "provenance"]
     assert page.one("h1").text == page.one("head").one("title").text == "Clusters of insects"
     assert "90 images in 3 clusters" in page.one("p", class_="summary").text
     linked = [link.attributes["href"] for link in page.one("nav", class_="sections").all("a")]
@@ -164,6 +168,76 @@ def test_without_images_names_and_distinctive_features_are_shown(report, content
         part = page.one("section", id=f"cluster-{cluster}")
         assert part.one("table", class_="features").one("tbody").all("th")[0].text == f"feature {feature}"
         assert len(part.all("ul", class_="list")) == 2
+
+
+def top_tables(page):
+    """For each cluster the rows of its top features, without the one with headings."""
+    tables = [part.one("table", class_="features") for part in page.all("section", class_="cluster")]
+    return [[[cell.text for cell in row.all() if cell.tag in ("th", "td")] for row in t.all("tr")[1:]] for t in tables]
+
+
+def cells_of(page):
+    """The text of each dot, by feature."""
+    rows = page.one("table", class_="dots").all("tr")[1:]
+    return {row.all("th")[0].text: [title.text for title in row.all("title")] for row in rows}
+
+
+def is_folded(page, table):
+    return any(one is table for details in page.all("details") for one in details.all("table"))
+
+
+@pytest.mark.parametrize("with_images", [False, True])
+def test_top_features_are_open_and_have_the_numbers_of_mccgr_top(report, mccgr, contents, images, with_images):
+    path = images.parent / "C.h5"
+    page = report(contents, images=images if with_images else None)
+    expected = []
+    for group in json.loads(mccgr("top", path, "--format", "json").stdout):
+        numbers = [(one["feature"], one["score"], one["times"], one["share"]) for one in group["features"]]
+        expected.append([[name, f"{s:.4f}", f"x {t:.3g}", f"{p:.2%}"] for name, s, t, p in numbers])
+    assert top_tables(page) == expected
+    assert not any(is_folded(page, table) for table in page.all("table", class_="features"))
+    assert set(cells_of(page)) <= {row[0] for rows in expected for row in rows}
+
+
+def test_visual_words_are_folded_and_have_no_dots(report, contents, images):
+    for name in ("word 3 (0123abcd)", "feature +3 (0123abcd)"):
+        page = report(replace(contents, datasets={**contents.datasets, "feature_names": [name] * 12}), images=images)
+        assert page.all("section", id="top-features") == []
+        assert all(is_folded(page, table) for table in page.all("table", class_="features"))
+        assert top_tables(page)[0][0][0] == name
+
+
+def test_dots_of_the_page_are_those_of_the_figure(report, contents, tmp_path):
+    X = np.random.default_rng(1).poisson(1.0, (90, 12)).astype(float)
+    names = {name: contents[name] for name in ("sample_names", "feature_names")}
+    matrix = save(tmp_path / "X.h5", Contents("matrix", {"X": X, **names}))
+    page = report(contents, "--matrix", matrix)
+    values = group_values(MemoryBlocks(X), contents["assignments"])
+    dots = feature_dots(contents, find(loaded(contents), None, 100).clusters, values)
+    expected = {}
+    for row, feature in enumerate(dots.features):
+        expected[f"feature {feature}"] = [f"{100 * share:.0f}%, mean {mean:.3g}" for share, mean in dots.cells(row)]
+    assert cells_of(page) == expected
+    first = top_tables(page)[0][0]
+    own = X[contents["assignments"] == 0, int(first[0].split()[1])]
+    assert first[4].startswith(f"{own.mean():.4g} (")
+    assert first[5].startswith(f"{(own > 0).mean():.0%} (")
+    assert "WH" in report(contents).one("section", id="top-features").text
+
+
+def test_clusters_of_k_means_have_top_features_with_the_matrix_only(mccgr, X_file, tmp_path):
+    mccgr("cluster", X_file, "--k", 3, "-q", "-o", tmp_path / "C.h5")
+    for matrix, tables in (((), 0), (("--matrix", X_file), 3)):
+        mccgr("report", tmp_path / "C.h5", *matrix, "-o", tmp_path / "page.html", "--overwrite")
+        page = read(tmp_path / "page.html")
+        assert len(page.all("table", class_="features")) == tables
+        assert len(page.all("table", class_="dots")) == min(tables, 1)
+
+
+def test_many_clusters_show_the_dots_of_the_first(report):
+    page = report(clustering(k=45, d=60, n=90, rho=np.ones(60)))
+    assert len(page.one("table", class_="dots").one("thead").all("a")) == 40
+    assert "the first 40 of 45 clusters" in page.one("section", id="top-features").text
 
 
 def test_the_graph_of_a_real_run_is_told(mccgr, X_file, tmp_path, report):

@@ -304,12 +304,14 @@ def test_a_cluster_is_renamed_everywhere_by_enter_and_not_by_escape(visit, full)
     assert page.locator("#cluster-0 .matched-class").text_content() == "cluster 0, ant"
     assert page.locator("#legend .name").first.text_content() == "Six legs"
     assert page.locator("#cluster-chips .name").first.text_content() == "Six legs"
+    assert page.locator(".dots [data-name-of]").all_text_contents() == ["Six legs", "1", "2"]
     assert "Six legs" in names_on_map(page)
     links = "all => all.filter((one) => one.textContent === 'Six legs (cluster 0)').length"
     assert page.locator("#outliers [data-cluster-of]").evaluate_all(links) > 0
     assert page.locator("#changes-count").text_content() == "1 change"
     page.keyboard.press("Control+z")
     assert page.locator("#cluster-0 h3").text_content() == "Cluster 0ant"
+    assert page.locator(".dots [data-name-of]").first.text_content() == "0"
 
 
 def test_clusters_are_merged_and_taken_apart_again(visit, full):

@@ -421,9 +421,12 @@ def test_an_interrupted_run_goes_on_where_it_was(images, tmp_path):
 
 def test_every_option_of_a_stage_is_an_option_of_the_run():
     from mccgr_cli.cli import cluster, extract, factorize, rank, report
+    from mccgr_cli.fields import settings_of
+    from mccgr_cli.texts.settings import Counting, TextInput
 
     own = {parameter.name for parameter in run_command.params}
     left_out = {"graph_file", "checkpoint", "checkpoint_every", "resume", "images", "restarts", "normalize"}
     left_out |= {"ks", "runs", "share", "samples"}
+    left_out |= {*settings_of(TextInput), *settings_of(Counting)}
     for stage in (extract, rank, factorize, cluster, report):
         assert {parameter.name for parameter in stage.command.params} - own - left_out == set()

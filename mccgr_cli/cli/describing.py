@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from mccgr_cli.errors import DataError
 from mccgr_cli.files.container import Contents
+from mccgr_cli.files.folders import count_of, describe_ignored, name_as_text
 from mccgr_cli.files.provenance import Input
 from mccgr_cli.files.readers import Loaded, input_errors, require_name, split_inner
 from mccgr_cli.files.readers.checks import finish_matrix
@@ -23,23 +24,13 @@ from mccgr_cli.images.extract import (
     try_network,
     unusable_image,
 )
-from mccgr_cli.images.find import (
-    Collection,
-    ImageFile,
-    count_of,
-    describe_ignored,
-    images_in_folder,
-    images_on_list,
-    name_as_text,
-    unreadable_files,
-)
+from mccgr_cli.images.find import Collection, ImageFile, images_in_folder, images_on_list, unreadable_files
 from mccgr_cli.images.network.describe import Network
 from mccgr_cli.images.settings import Description, Learning
 from mccgr_cli.workflow.description import (
     Describer,
     find_described,
     network_contents,
-    read_describer,
     words_contents,
 )
 
@@ -124,18 +115,17 @@ def describe_like(job: Job, chosen: ImageInput, known: Describer) -> Loaded:
     return Loaded(replace(contents, datasets=finished), chosen.source, sha256)
 
 
-def describer_of(job: Job, given: str | None, learnt: Loaded, file: str, model: str | None) -> Describer:
-    """What described the images that a clustering was made from.
+def described_matrix(job: Job, given: str | None, learnt: Loaded, file: str) -> Loaded:
+    """The matrix of images or texts that a clustering was made from.
 
-    ``given``: the matrix with the description, if the user named it; ``file``: the clusters; ``model``: the file of the
-    network, if the user named it.
+    ``given``: this matrix, if the user named it; ``file``: the clusters.
     """
     if given is not None:
-        return read_describer(job.load(given, ("matrix",)), model)
+        return job.load(given, ("matrix",))
     matrix = find_described(learnt, Path(split_inner(file)[0]).parent)
     job.refuse_overwriting([matrix.name])
     job.inputs.append(Input(matrix.name, matrix.sha256, matrix.contents.provenance))
-    return read_describer(matrix, model)
+    return matrix
 
 
 def note_images(job: Job, collection: Collection, described: Described) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -11,24 +11,12 @@ import click
 
 from mccgr_cli.cli import options
 from mccgr_cli.cli.help import GroupedOption
+from mccgr_cli.cli.options import Output
+from mccgr_cli.cli.progress import Reporter
 from mccgr_cli.errors import one_line
 
 if TYPE_CHECKING:
     from mccgr_cli.core.metrics import Scores
-    from mccgr_cli.files.readers import Loaded
-
-
-def true_classes(loaded: Loaded, labels: str | None) -> list[str] | None:
-    """The class of every sample from the file of --labels, or else from the file of clusters; None without labels."""
-    from mccgr_cli.errors import DataError
-    from mccgr_cli.files.readers import load_labels
-
-    count = len(loaded.contents["assignments"])
-    truth = load_labels(labels) if labels is not None else loaded.contents.labels_as_text()
-    if truth is not None and len(truth) != count:
-        what = f"{len(truth)} labels for {count} samples"
-        raise DataError(labels or loaded.name, what, "give one label for each sample")
-    return truth
 
 
 @options.command
@@ -36,7 +24,8 @@ def true_classes(loaded: Loaded, labels: str | None) -> list[str] | None:
 @options.labels("CLUSTERS")
 @options.output_format("table", "json", "csv")
 @click.option("--no-header", is_flag=True, cls=GroupedOption, help="With --format csv: leave out the line of names.")
-def command(sources: tuple[str, ...], labels: str | None, style: str, no_header: bool) -> None:
+@options.gathered("output", Output, only=("quiet",))
+def command(sources: tuple[str, ...], labels: str | None, style: str, no_header: bool, output: Output) -> None:
     """Compare clusters with the true classes.
 
     CLUSTERS is a file from cluster, predict or factorize, or the folder of mccgr run; without it, standard input is
@@ -61,7 +50,7 @@ def command(sources: tuple[str, ...], labels: str | None, style: str, no_header:
     """
     if style != "csv":
         options.refuse_given(("no_header",), f"--format {style} has no header", "leave it out")
-    evaluate(sources, labels, style, header=not no_header)
+    evaluate(sources, labels, style, Reporter(output.quiet, output.verbose), header=not no_header)
 
 
 @dataclass(frozen=True)
@@ -76,34 +65,34 @@ class Judged:
         return summary(self.scores) | self.facts
 
 
-def evaluate(sources: Sequence[str], labels: str | None, style: str, header: bool = True) -> None:
+def evaluate(sources: Sequence[str], labels: str | None, style: str, reporter: Reporter, header: bool = True) -> None:
     """Print the scores of clusters files."""
     from mccgr_cli.cli.job import show
 
-    results = [judge(source, labels) for source in sources]
+    results = [judge(source, labels, reporter.note) for source in sources]
     show(as_csv(results, header) if style == "csv" else FORMATS[style](results))
 
 
-def judge(source: str, labels: str | None) -> Judged:
+def judge(source: str, labels: str | None, note: Callable[[str], None]) -> Judged:
     from mccgr_cli.cli.cluster import clustered
-    from mccgr_cli.cli.progress import say
     from mccgr_cli.core import metrics
     from mccgr_cli.errors import DataError
     from mccgr_cli.files.readers import clusters_file, load
+    from mccgr_cli.files.readers.labels import true_classes
     from mccgr_cli.output.run_facts import run_facts
     from mccgr_cli.workflow.checkpoints import as_factors, with_checkpoints
 
     kinds = ("clusters", "factors")
     loaded = as_factors(load(clusters_file(source), kinds=with_checkpoints(kinds)), kinds)
-    for note in loaded.notes:
-        say(note)
-    loaded = clustered(loaded, say)
-    truth = true_classes(loaded, labels)
+    for line in loaded.notes:
+        note(line)
+    loaded = clustered(loaded, note)
+    truth = true_classes(loaded, labels, note)
     if truth is None:
         raise DataError(loaded.name, "no labels to compare the clusters with", "give them with --labels FILE")
     known = loaded.contents.correspondence()
     if metrics.applies(known, truth):
-        say(f"{loaded.name}: the class of each cluster is that of the samples it was learnt from")
+        note(f"{loaded.name}: the class of each cluster is that of the samples it was learnt from")
     scores = metrics.evaluate(truth, loaded.contents["assignments"], known)
     return Judged(scores, run_facts(loaded.contents, loaded.name))
 

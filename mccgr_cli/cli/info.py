@@ -64,6 +64,7 @@ def health(contents: Contents) -> dict[str, Any]:
     import numpy as np
 
     from mccgr_cli.core.graph import graph_health
+    from mccgr_cli.texts.settings import COUNTS_OF, WORDS
     from mccgr_cli.workflow.checkpoints import position
 
     facts: dict[str, Any] = {}
@@ -74,7 +75,8 @@ def health(contents: Contents) -> dict[str, Any]:
         facts["empty features"] = int(np.count_nonzero(features == 0))
         facts["largest value"] = float(largest.max())
     if "skipped/names" in contents:
-        facts["skipped images"] = len(contents["skipped/names"])
+        noun = "texts" if contents.attributes.get(COUNTS_OF) == WORDS else "images"
+        facts[f"skipped {noun}"] = len(contents["skipped/names"])
         shown = map(": ".join, zip(contents["skipped/names"], contents["skipped/reasons"], strict=True))
         facts["skipped"] = first_few(list(shown), "; ")
     if "A" in contents:

@@ -270,8 +270,9 @@ def labels(metavar: str, otherwise: str = "") -> Decorator:
         cls=GroupedOption,
         type=types.INPUT,
         default_text=f"the labels in {metavar}{'; ' if otherwise else ''}{otherwise}",
-        help="True classes: a text file with one class per line, or a .mat, .npy, .csv, .h5ad or HDF5 file. FILE::NAME "
-        "names a variable or column.",
+        help="True classes: a text file with one class per line, or a .csv, .tsv, .h5ad, .mat, .npz, .npy or HDF5 "
+        "file. FILE::NAME names a variable or column. If the file has names of samples, classes are joined to samples "
+        "by name; otherwise by row order.",
     )
 
 

@@ -15,13 +15,16 @@ from mccgr_cli.cli.help import GroupedOption
 from mccgr_cli.cli.options import MatrixInput, Output, Resources
 from mccgr_cli.fields import IMAGES, settings_of
 from mccgr_cli.images.settings import ModelSettings
+from mccgr_cli.texts.settings import TextInput
 
 if TYPE_CHECKING:
     from mccgr_cli.cli.job import Job
     from mccgr_cli.files.container import Contents
+    from mccgr_cli.files.readers import Loaded
 
 FORMATS = ("csv", "json", "h5")
-FOR_IMAGES = ("jobs", "network_file", *settings_of(ImageInput))
+ABOUT_TEXTS = tuple(name for name in settings_of(TextInput) if name != "kind")
+DESCRIBING = ("jobs", "network_file", *settings_of(ImageInput), *ABOUT_TEXTS)
 FOR_MATRICES = ("transpose", "label_key", "header", "memory")
 RESULT: dict[str, dict[str, Any]] = {
     "path": {
@@ -32,7 +35,7 @@ RESULT: dict[str, dict[str, Any]] = {
 }
 DESCRIBED: dict[str, dict[str, Any]] = {
     "codebook": {
-        "help": "Matrix from 'mccgr extract' that says how images are described.",
+        "help": "Matrix from 'mccgr extract' that says how images or texts are described.",
         "default_text": "the matrix that CLUSTERS was made from",
     },
 }
@@ -62,12 +65,14 @@ NETWORK: dict[str, dict[str, Any]] = {
 )
 @options.gathered("images", ImageInput, arguments=("source",), changed=DESCRIBED)
 @options.gathered("network", ModelSettings, only=("model",), renamed={"model": "network_file"}, changed=NETWORK)
+@options.gathered("texts", TextInput, only=ABOUT_TEXTS)
 @options.resources("jobs", "memory")
 def command(
     model: str,
     matrix: MatrixInput,
     images: ImageInput,
     network: ModelSettings,
+    texts: TextInput,
     form: str | None,
     resources: Resources,
     output: Output,
@@ -75,9 +80,9 @@ def command(
     """Find the clusters of new samples.
 
     CLUSTERS is a folder from run, or a file from cluster. NEW is a matrix with the same features, in any format that
-    factorize reads. If CLUSTERS was made from images, NEW may also be a folder of images, or one image; they are
-    described by the same visual words or the same network. If both matrices name their features, features are matched
-    by name.
+    factorize reads. If CLUSTERS was made from images or texts, NEW may also be a folder of these, or one of them; they
+    are described by the same visual words, network or words. Texts may also be in a .jsonl file, or with --text-field
+    in a .csv file. If both matrices name their features, features are matched by name.
 
     A new sample gets the cluster of the most similar old samples: the 5 nearest vote, and near ones count more.
     Silenced features do not count. Samples that CLUSTERS was made from keep their clusters. For each sample, the table
@@ -88,6 +93,7 @@ def command(
     \b
     Examples:
       mccgr predict out new_images/
+      mccgr predict out new_texts/ -o new.csv
       mccgr predict out new.h5 -o new.csv
       mccgr predict X.factors.clusters.h5 new.h5 -o new.clusters.h5
       mccgr predict out new_images/ --format h5 | mccgr evaluate
@@ -97,21 +103,17 @@ def command(
     from mccgr_cli.workflow import prediction, stages
     from mccgr_cli.workflow.placement import place
 
-    if are_images(matrix.source):
-        from mccgr_cli.cli.describing import describe_like, describer_of
-
     form = options.choose_format(output.path, form, FORMATS)
-    new = are_images(matrix.source)
+    new = is_to_be_described(matrix.source, texts)
     what = f"{matrix.source} is {'not a matrix' if new else 'a matrix'}"
-    options.refuse_given(FOR_MATRICES if new else FOR_IMAGES, what, "leave it out")
-    parameters = options.parameters(matrix, images, model=model, form=form)
+    options.refuse_given(FOR_MATRICES if new else DESCRIBING, what, "leave it out")
+    parameters = options.parameters(matrix, images, texts, model=model, form=form)
     output = replace(output, path="-" if output.path is None else output.path)
     with Job("predict", output, parameters, resources=resources, readable=form != "h5") as job:
         learnt = job.load(clusters_file(model), ("clusters",))
         prediction.landmarks_of(learnt)  # before images are described, which may take long
         if new:
-            describer = describer_of(job, images.codebook, learnt, clusters_file(model), network.model)
-            samples = describe_like(job, images, describer)
+            samples = described(job, images, texts, network.model, learnt, clusters_file(model))
         else:
             samples = job.load_matrix(matrix)
         normalization, idf = stages.rows_like(learnt, samples, samples.contents["X"].shape[1])
@@ -125,13 +127,34 @@ def command(
             job.write_bytes(as_text(contents, samples.name, form, job))
 
 
-def are_images(source: str) -> bool:
-    """Whether NEW is a folder or an image, and not a matrix."""
+def is_to_be_described(source: str, texts: TextInput) -> bool:
+    """Whether NEW is a folder, an image or texts, and not a matrix."""
     from mccgr_cli.files.readers import input_errors
     from mccgr_cli.images.find import SUFFIXES
+    from mccgr_cli.texts import find
+    from mccgr_cli.texts.tables import LINES, TABLES
 
+    described = (*SUFFIXES, *find.SUFFIXES, *LINES, *(TABLES if texts.text_field is not None else ()))
     with input_errors(source):
-        return Path(source).is_dir() or source.lower().endswith(SUFFIXES)
+        return Path(source).is_dir() or source.lower().endswith(described)
+
+
+def described(
+    job: Job, images: ImageInput, texts: TextInput, network: str | None, learnt: Loaded, clusters: str
+) -> Loaded:
+    """The matrix of new images or texts, described as those that the clusters were made from."""
+    from mccgr_cli.cli.describing import describe_like, described_matrix
+    from mccgr_cli.workflow.description import read_describer
+    from mccgr_cli.workflow.texts import is_word_counts, read_vocabulary
+
+    matrix = described_matrix(job, images.codebook, learnt, clusters)
+    if is_word_counts(matrix):
+        from mccgr_cli.cli.counting import count_like
+
+        options.refuse_given(("network_file", "max_pixels", "jobs"), f"{learnt.name} is about texts", "leave it out")
+        return count_like(job, images, texts, read_vocabulary(matrix))
+    options.refuse_given(ABOUT_TEXTS, f"{learnt.name} is about images", "leave it out")
+    return describe_like(job, images, read_describer(matrix, network))
 
 
 def describe(contents: Contents) -> str:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from mccgr_cli.catalog import RANK_HEADINGS
+from mccgr_cli.catalog import RANK_DECIMALS, RANK_HEADINGS
 from mccgr_cli.cli import options, types
 from mccgr_cli.cli.options import MatrixInput, Output, Resources
 from mccgr_cli.cli.time_limit import limited
@@ -109,30 +109,25 @@ def rank(
     caller: Caller | None = None,
 ) -> None:
     """Recommend a number of components; print the criteria in this style, and write them if there is an output."""
-    from mccgr_cli.blocks import rows
-    from mccgr_cli.blocks.in_memory import MemoryBlocks
     from mccgr_cli.cli.job import Job, show
-    from mccgr_cli.workflow import division, ranking, stages
-    from mccgr_cli.workflow.choice import settle
+    from mccgr_cli.workflow import ranking, stages
+    from mccgr_cli.workflow.texts import normalization_for
 
     parameters = options.parameters(matrix, settings, graph, trials, normalize=normalize)
     del parameters["k"]
     with Job("rank", output, parameters, resources=resources, caller=caller) as job:
-        X = stages.prepare(job.load_matrix(matrix), "none", "float64")
+        loaded = job.load_matrix(matrix)
+        normalize = normalization_for(loaded, normalize)
+        X = stages.prepare(loaded, "none", "float64")
         whole = X.shape[0]
         X = ranking.draw_samples(X, trials.samples, settings.seed)
         ks = trials.ks or ranking.usual_ks(X.shape, trials.share)
         plan = ranking.Plan(ks, trials.runs, trials.share, settings.seed, settings, graph)
         ranking.check_plan(plan, X.shape)
         job.parameters["ks"] = ks
-        middle = ks[len(ks) // 2]
-        usual = division.usual(settings, graph)  # what is best for one k need not be best for another
-        settings, graph = replace(settings, k=middle, init=usual.init), replace(graph, neighbors=usual.neighbors)
-        settled = settle(MemoryBlocks(X), settings, normalize, graph)
+        X, plan, settled = ranking.settled(X, plan, normalize)
         if settled.choice is not None:
-            job.reporter.note(f"{settled.choice}, for k = {middle}")
-        X = rows.normalize(X, settled.normalize, settled.idf)
-        plan = replace(plan, settings=settings, graph=settled.graph)
+            job.reporter.note(f"{settled.choice}, for k = {plan.settings.k}")
         if X.shape[0] < whole:
             job.reporter.note(f"{X.shape[0]} of {whole} samples are used, drawn at random (--samples)")
         found = do_tasks(job, X, plan)
@@ -180,7 +175,7 @@ def as_table(found: Ranking) -> str:
 def format_value(value: float | None) -> str:
     if value is None:
         return "-"
-    return f"{value:.3f}" if isinstance(value, float) else str(value)
+    return f"{value:.{RANK_DECIMALS}f}" if isinstance(value, float) else str(value)
 
 
 def as_json(found: Ranking) -> str:

@@ -7,9 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mccgr_cli.cli import options, types
-from mccgr_cli.cli.evaluate import true_classes
 from mccgr_cli.cli.extract import ImageInput
-from mccgr_cli.cli.options import Output, Resources
+from mccgr_cli.cli.options import MatrixInput, Output, Resources
 from mccgr_cli.errors import DataError, MccgrError, ParameterError
 from mccgr_cli.fields import OUTPUT, basic_option, option, output_option, whole
 from mccgr_cli.system.phases import phase
@@ -60,6 +59,15 @@ class ReportInput:
         metavar="FOLDER",
         default_text="no images",
     )
+    matrix: str | None = basic_option(
+        None,
+        "The matrix that CLUSTERS was made from. Then top features have their means and fractions of samples. Clusters "
+        "of k-means on a matrix have top features only with it.",
+        type=types.FILE,
+        metavar="MATRIX",
+        default_text="top features show what the factors give",
+    )
+    transpose: bool = basic_option(False, "Samples are the columns of MATRIX, not the rows.")
     max_pixels: int = field(default=100_000_000, metadata=ImageInput.__dataclass_fields__["max_pixels"].metadata)
 
 
@@ -95,7 +103,9 @@ def report(
 ) -> None:
     """Write the HTML report of a clusters file."""
     from mccgr_cli.cli.cluster import clustered
+    from mccgr_cli.cli.cluster_values import with_matrix
     from mccgr_cli.cli.job import Job
+    from mccgr_cli.files.readers.labels import true_classes
     from mccgr_cli.images.find import SUFFIXES
     from mccgr_cli.output import report as page
 
@@ -103,8 +113,13 @@ def report(
         if job.has_default_name:
             job.write_beside(clusters.source, "report", ".html")
         loaded = clustered(job.load(clusters.source, ("clusters", "factors")), job.reporter.note)
+        values = None
+        if clusters.matrix is not None:
+            loaded, values = with_matrix(job, loaded, MatrixInput(clusters.matrix, clusters.transpose))
+        note = job.reporter.note if caller is None else job.reporter.detail  # 'mccgr run' says it with the scores
+        truth = true_classes(loaded, clusters.labels, note)
         with phase("choosing samples to show"):
-            findings = page.find(loaded, true_classes(loaded, clusters.labels), appearance.show)
+            findings = page.find(loaded, truth, appearance.show)
         images = duplicates = None
         if clusters.images is not None:
             shared = (appearance.thumbnail, clusters.max_pixels)
@@ -116,7 +131,7 @@ def report(
         if shown < findings.samples:
             job.reporter.note(f"{shown} of {findings.samples} samples are shown; --show N shows more")
         with phase("drawing the report"):
-            html = page.render(findings, images, appearance.title, duplicates)
+            html = page.render(findings, images, appearance.title, duplicates, values)
         job.write_bytes(html)
 
 
@@ -146,8 +161,8 @@ def find_duplicates(job: Job, loaded: Loaded, clusters: ReportInput) -> list[Dup
 
 def thumbnails(job: Job, findings: Findings, folder: str, shared: tuple[int, int]) -> dict[int, Any]:
     """The image of every sample in the report, by its number."""
+    from mccgr_cli.files.folders import count_of
     from mccgr_cli.images.decode import DECODER_CRASHED
-    from mccgr_cli.images.find import count_of
     from mccgr_cli.images.thumbnails import Thumbnail, locate_images, make_thumbnail
 
     contents, order = findings.contents, findings.order.tolist()

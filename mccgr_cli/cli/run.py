@@ -124,10 +124,13 @@ def command(
     about_images = (images, network, learning, description)
     chosen = (k if isinstance(k, int) else None, settings, graph, rows)
     request = Request(matrix, *chosen, *about_images, clusters, appearance, labels, resources, output)
+    from mccgr_cli.cli.progress import Reporter
+
     with limited(resources.time_limit):
         run(request)
         if labels is not None or has_labels(request.folder):
-            evaluate((str(request.folder / "clusters.h5"),), labels, style)
+            reporter = Reporter(output.quiet, output.verbose)
+            evaluate((str(request.folder / "clusters.h5"),), labels, style, reporter)
 
 
 def run(request: Request) -> None:
@@ -159,7 +162,8 @@ def run(request: Request) -> None:
 
 def check(request: Request) -> None:
     """Refuse at once what a stage would refuse late."""
-    from mccgr_cli.files.readers import input_errors, load_labels, split_inner
+    from mccgr_cli.files.readers import input_errors, split_inner
+    from mccgr_cli.files.readers.labels import load_labels
 
     words = request.learning.words
     if not request.output.path:

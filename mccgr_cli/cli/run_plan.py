@@ -136,7 +136,7 @@ def stages_after_k(request: Request, k: int) -> Iterator[Stage]:
     yield Stage("cluster", clustering, partial(cluster, *clustering, "none"))
     yield Stage("export", (clusters,), partial(export, clusters, Exported(), None))
     shown = request.matrix.source if request.from_images else None
-    about = ReportInput(clusters.source, request.labels, shown, request.images.max_pixels)
+    about = ReportInput(clusters.source, request.labels, shown, max_pixels=request.images.max_pixels)
     workers = Resources(jobs=resources.jobs)
     reporting = (about, request.appearance)
     yield Stage("report", reporting, partial(report, *reporting, workers), (request.labels,))

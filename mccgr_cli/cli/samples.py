@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from mccgr_cli.blocks.from_file import blocks_of
@@ -77,7 +77,9 @@ def chosen_for(
 ) -> Settled:
     """Choose what the user left open, from rows as they are in the file; unless X stays there, it is read once."""
     from mccgr_cli.workflow.choice import Settled, is_open, settle
+    from mccgr_cli.workflow.texts import normalization_for
 
+    rows = replace(rows, normalize=normalization_for(loaded, rows.normalize))
     settled = Settled(rows.normalize, settings, graph)
     if is_open(rows.normalize, settings, graph):
         X = raw.stream() if stays else raw.load()

@@ -190,7 +190,8 @@ def describe_new(job: Job, matrix: Loaded, paths: Sequence[str], asked: Asked) -
     from mccgr_cli.blocks.rows import normalize
     from mccgr_cli.cli.describing import describe
     from mccgr_cli.core.similarity import NORMALIZATION
-    from mccgr_cli.images.find import Collection, ImageFile, name_as_text
+    from mccgr_cli.files.folders import name_as_text
+    from mccgr_cli.images.find import Collection, ImageFile
     from mccgr_cli.images.settings import Description, Learning
     from mccgr_cli.workflow.description import read_describer
 

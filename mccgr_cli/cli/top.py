@@ -11,14 +11,13 @@ from mccgr_cli.cli import options, types
 from mccgr_cli.cli.options import MatrixInput, Output, Resources
 from mccgr_cli.errors import DataError, ParameterError
 from mccgr_cli.fields import basic_option, whole
+from mccgr_cli.output.top_features import MEASURED, NUMBERS
 
 if TYPE_CHECKING:
     from mccgr_cli.files.container import Contents
     from mccgr_cli.workflow.top_features import Group, TopFeature
 
 LONGEST_NAME = 60  # letters in a table
-NUMBERS = {"score": "{:.4f}", "times": "x {:.3g}", "share": "{:.2%}"}
-MEASURED = {"mean": "{:.4g}", "mean_elsewhere": "{:.4g}", "fraction": "{:.0%}", "fraction_elsewhere": "{:.0%}"}
 
 
 @dataclass(frozen=True)

@@ -20,8 +20,38 @@ MOST_LOSS, LITTLE_LOSS = 2.5, 0.03  # edges that these parts may lose, also rela
 FAIR_SHARES = 1.5  # a part of more than half of all samples, and of more than this many times n/k, deserves doubt
 
 
+class Spectrum:
+    """The leading eigenvectors of a graph: those for ``most`` parts, computed once, also serve for fewer parts."""
+
+    def __init__(self, A: sparse.csr_array[Any], most: int = 0) -> None:
+        self.A, self.most = A, most
+        self.values, self.vectors = np.empty(0), np.empty((A.shape[0], 0))
+
+    def leading(self, k: int) -> tuple[Array, Array]:
+        """The eigenvalues and eigenvectors of :func:`normalized_edges` for k parts: there are more than k."""
+        from mccgr_cli.core.eigenvectors import FEW, leading_eigenvectors
+
+        n = self.A.shape[0]
+        count = vectors_for(k, n)
+        if count > len(self.values):
+            known = component_vectors(self.A) if n > FEW else None
+            computed = max(count, vectors_for(self.most, n))
+            self.values, self.vectors = leading_eigenvectors(normalized_edges(self.A), computed, known)
+        return self.values[:count], self.vectors[:, :count]
+
+
+def vectors_for(k: int, n: int) -> int:
+    """The number of eigenvectors that show k parts of n samples."""
+    return min(k + k // 2 + 2, n - 1)
+
+
 def parts_of(
-    A: sparse.csr_array[Any], k: int, seed: int, restarts: int = PARTS_RESTARTS, merged: bool = False
+    A: sparse.csr_array[Any],
+    k: int,
+    seed: int,
+    restarts: int = PARTS_RESTARTS,
+    merged: bool = False,
+    spectrum: Spectrum | None = None,
 ) -> Array:
     """k parts of the graph, as the number of the part of each sample.
 
@@ -31,12 +61,15 @@ def parts_of(
     Spectral clustering may cut off a few odd samples and leave most others in one part. If it does, the graph is cut
     into twice as many parts, which are merged again; this is kept if its modularity is much higher. But modularity is
     also higher if a large cluster is cut and small ones are merged. Such parts lose many more edges; they are not kept.
+
+    ``spectrum``: the eigenvectors of A, if the graph is also divided into other numbers of parts.
     """
+    spectrum = spectrum or Spectrum(A)
     if merged and 4 * k <= A.shape[0]:
-        return in_order(merge_parts(A, spectral_clusters(A, 2 * k, seed, restarts), k, shares_of_edges))
-    part = spectral_clusters(A, k, seed, restarts)
+        return in_order(merge_parts(A, spectral_clusters(A, 2 * k, seed, restarts, spectrum), k, shares_of_edges))
+    part = spectral_clusters(A, k, seed, restarts, spectrum)
     if oversized(part, k) is not None and 4 * k <= len(part):
-        merged_again = merge_parts(A, spectral_clusters(A, 2 * k, seed, restarts), k, modularity_gains)
+        merged_again = merge_parts(A, spectral_clusters(A, 2 * k, seed, restarts, spectrum), k, modularity_gains)
         is_higher = modularity(A, merged_again) > MUCH_HIGHER * max(0, modularity(A, part))
         if is_higher and lost_edges(A, merged_again) + LITTLE_LOSS <= MOST_LOSS * (lost_edges(A, part) + LITTLE_LOSS):
             part = merged_again
@@ -111,7 +144,9 @@ def edges_between(A: sparse.csr_array[Any], part: Array) -> tuple[Array, float]:
     return weights / (total or 1.0), total
 
 
-def spectral_clusters(A: sparse.csr_array[Any], k: int, seed: int, restarts: int = PARTS_RESTARTS) -> Array:
+def spectral_clusters(
+    A: sparse.csr_array[Any], k: int, seed: int, restarts: int = PARTS_RESTARTS, spectrum: Spectrum | None = None
+) -> Array:
     """Spectral clustering: k parts of the graph with few and light edges between them. Returns the part of each sample.
 
     The coordinates of a sample are those of A. Ng, M. Jordan, Y. Weiss: On spectral clustering (NIPS 14, 2001), but
@@ -121,10 +156,7 @@ def spectral_clusters(A: sparse.csr_array[Any], k: int, seed: int, restarts: int
     n = A.shape[0]
     if n <= k:
         return np.arange(n)
-    from mccgr_cli.core.eigenvectors import FEW, leading_eigenvectors
-
-    known = component_vectors(A) if n > FEW else None
-    values, vectors = leading_eigenvectors(normalized_edges(A), min(k + k // 2 + 2, n - 1), known)
+    values, vectors = (spectrum or Spectrum(A)).leading(k)
     levels = np.clip(1 - values, 0, None)
     least = 1 / LEAST_WEIGHT - 1  # c l of the k-th
     vectors = vectors / (1 + levels * least / max(levels[k - 1], least / SMOOTHING))

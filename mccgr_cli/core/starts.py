@@ -60,11 +60,15 @@ def nndsvd_start(source: BlockSource, k: int, mean: float, rng: np.random.Genera
 def graph_start(
     source: BlockSource, k: int, A: sparse.csr_array[Any], rng: np.random.Generator, merged: bool = False
 ) -> tuple[Array, Array]:
-    """The parts of the graph: W has the memberships, H the means."""
+    """The start from parts of the graph, which depend on a random number."""
     with phase("dividing the graph"):
-        part = parts_of(A, k, int(rng.integers(2**31)), merged=merged)
-        member = np.eye(k)[part]
-        H = transposed_times(source, member).T / np.maximum(member.sum(axis=0), 1)[:, None]
+        return parts_start(source, k, parts_of(A, k, int(rng.integers(2**31)), merged=merged))
+
+
+def parts_start(source: BlockSource, k: int, part: Array) -> tuple[Array, Array]:
+    """W has the memberships of the samples in k parts, H the means of the parts."""
+    member = np.eye(k)[part]
+    H = transposed_times(source, member).T / np.maximum(member.sum(axis=0), 1)[:, None]
     H += H.mean() / 1000  # a 0 could not change
     W = (member + SHARE) / (1 + k * SHARE)
     size = 2 * W.mean()

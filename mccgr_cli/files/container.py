@@ -58,8 +58,7 @@ FACTORS = {
     "rho": Field("d", "real", required=True, within=NON_NEGATIVE),
     **{f"history/{name}": Field("t", "real", required=True) for name in HISTORY},
 }
-# What is learnt from the rows for their normalization: the inverse document frequencies for tfidf.
-LEARNT = {"idf": Field("d", "real", within=NON_NEGATIVE)}
+LEARNT = {"idf": Field("d", "real", within=NON_NEGATIVE)}  # what the normalization tfidf learns
 # Old samples as points, with which new samples are compared: how samples become points, and those of some samples.
 LANDMARKS = {
     "landmarks/right": Field("da", "real", within=(-1e15, 1e15)),
@@ -81,7 +80,7 @@ PREDICTED = {
     "correspondence/clusters": Field("m", "whole"),
     "correspondence/classes": Field("m", "text"),
 }
-# Comes with a matrix made from images: facts of the image files, the visual words, and images that were skipped.
+# Comes with a matrix made from images or texts: facts of image files, visual words, stop words, what was skipped.
 EXTRACTED = {
     "images/sha256": Field("n", "text"),
     "images/bytes": Field("n", "whole", within=NON_NEGATIVE),
@@ -89,6 +88,7 @@ EXTRACTED = {
     "images/height": Field("n", "whole", within=NON_NEGATIVE),
     "images/sharpness": Field("n", "real", within=NON_NEGATIVE),
     "codebook": Field("dv", "real"),
+    "texts/stop_words": Field("u", "text"),
     "skipped/names": Field("s", "text"),
     "skipped/reasons": Field("s", "text"),
 }

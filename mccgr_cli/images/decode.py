@@ -19,8 +19,8 @@ import numpy as np
 from PIL import ExifTags, Image, ImageOps, UnidentifiedImageError
 
 from mccgr_cli.blocks.protocol import Array
+from mccgr_cli.files.folders import reading_fault
 from mccgr_cli.images import plugins
-from mccgr_cli.images.find import reading_fault
 
 # Pillow's names of the formats that are read, beside those of ``plugins``. Its other formats start other programs
 # (EPS) or are not for images.

@@ -18,11 +18,12 @@ import numpy as np
 from mccgr_cli.blocks.protocol import Array
 from mccgr_cli.blocks.threads import threads_for_blocks
 from mccgr_cli.errors import DataError, ParameterError
+from mccgr_cli.files.folders import Skipped
 from mccgr_cli.images import sift
 from mccgr_cli.images.codebook import Codebook, count, draw, learn
 from mccgr_cli.images.decode import DECODER_CRASHED, UnusableImage, decode, decode_colours, undecodable
 from mccgr_cli.images.facts import MEASURED_SIZE, ImageFacts, facts_from
-from mccgr_cli.images.find import ImageFile, Skipped
+from mccgr_cli.images.find import ImageFile
 from mccgr_cli.images.network.describe import Network, count_features
 from mccgr_cli.images.settings import Description, Learning
 from mccgr_cli.system.processes import WorkerPool

@@ -11,8 +11,9 @@ import numpy as np
 from PIL import Image
 
 from mccgr_cli.errors import DataError
+from mccgr_cli.files.folders import reading_fault
 from mccgr_cli.images import decode
-from mccgr_cli.images.find import images_in_folder, reading_fault
+from mccgr_cli.images.find import images_in_folder
 
 # WebP needs two thirds of the bytes of a JPEG of the same look. More effort than 4 hardly makes it smaller.
 QUALITY, EFFORT = 70, 4

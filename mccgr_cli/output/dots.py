@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from itertools import groupby
 
 import numpy as np
 
@@ -29,6 +30,16 @@ class Dots:
     means: Array  # (f, g) finite; the colour of the dot
     meaning_of_size: str
     meaning_of_colour: str
+
+    @property
+    def by_owner(self) -> list[tuple[int, list[int]]]:
+        """The rows of each cluster that has some."""
+        rows = groupby(range(len(self.owners)), key=self.owners.__getitem__)
+        return [(owner, list(own)) for owner, own in rows]
+
+    def cells(self, row: int) -> list[tuple[float, float]]:
+        """The fraction and the mean of the feature in every cluster."""
+        return list(zip(self.fractions[row].tolist(), self.means[row].tolist(), strict=True))
 
     @property
     def largest(self) -> float:

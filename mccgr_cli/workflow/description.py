@@ -14,11 +14,11 @@ import numpy as np
 from mccgr_cli.blocks.protocol import Array
 from mccgr_cli.errors import DataError, MccgrError, one_line
 from mccgr_cli.files.container import Contents
+from mccgr_cli.files.folders import Skipped
 from mccgr_cli.files.readers import Loaded, load
 from mccgr_cli.images.codebook import Codebook
 from mccgr_cli.images.extract import Described
 from mccgr_cli.images.facts import facts_datasets
-from mccgr_cli.images.find import Skipped
 from mccgr_cli.images.network.describe import Network, Preparation, open_network
 from mccgr_cli.images.network.ready import READY
 from mccgr_cli.images.settings import Description, Learning, ModelSettings
@@ -116,7 +116,7 @@ def find_model(name: str, folder: Path) -> str | None:
 
 
 def find_described(model: Loaded, folder: Path) -> Loaded:
-    """The matrix of images that a model was made from.
+    """The matrix of images or texts that a model was made from.
 
     The model names it in its provenance. It is searched under this name, and in the ``folder`` of the model.
     """
@@ -131,8 +131,8 @@ def find_described(model: Loaded, folder: Path) -> Loaded:
                 if found.sha256 == sha256:
                     return found
     if not names:
-        raise DataError(model.name, "was not made from images", "name a matrix of new samples")
-    what = f"was made from {names[0][0]}, which says how images are described, and that was not found or has changed"
+        raise DataError(model.name, "was not made from images or texts", "name a matrix of new samples")
+    what = f"was made from {names[0][0]}, which says how samples are described, and that was not found or has changed"
     raise DataError(model.name, what, "name the file with --codebook")
 
 

@@ -16,7 +16,7 @@ from mccgr_cli.blocks.rows import take_rows
 from mccgr_cli.core.graph import build_graph
 from mccgr_cli.core.methods import METHODS
 from mccgr_cli.core.neighbours import Search, check_search
-from mccgr_cli.core.parts import explained_variance, parts_of
+from mccgr_cli.core.parts import Spectrum, explained_variance, parts_of
 from mccgr_cli.core.solver import Factors, OnPause, Progress, Start, Step, solve, uses_graph
 from mccgr_cli.errors import DataError, ParameterError
 from mccgr_cli.settings import GraphSettings, Settings
@@ -37,28 +37,32 @@ def choose_graph(
     graph_settings: GraphSettings,
     given: Graph | None = None,
     on_search: Callable[[Search], None] | None = None,
+    ks: Sequence[int] = (),
 ) -> Graph | None:
     """The neighbour graph for a factorization: ``given``, or built from X; None if the method uses no graph.
 
     Methods with feature weights build it twice: first with all features (and some of the samples, if they are many),
     then with those features that differ between the parts of the first graph. ``on_search`` receives how the
-    neighbours were found.
+    neighbours were found. ``ks``: several numbers of components that share the graph, instead of ``settings.k``.
     """
     if not uses_graph(settings):
         return None
     if given is not None:
         return given
     check_search(graph_settings.search)
-    graph_settings = replace(graph_settings, axes=graph_settings.axes_for(settings.k))
+    ks = ks or (settings.k,)
+    graph_settings = replace(graph_settings, axes=graph_settings.axes_for(max(ks)))
     features = graph_settings.graph_features if METHODS[settings.method].weighted else "plain"
     weights: Array | None = None
     with phase("weighing features", "iterations", WEIGHING_STEPS if features == "weighted" else 0):
         if features == "weighted":
             weights = learn_weights(X, settings)
         elif features == "explained":
-            some, merged = some_samples(X, settings.k), settings.init == "merged"
-            part = parts_of(build_graph(some, graph_settings), settings.k, settings.seed, merged=merged)
-            weights = weights_by_parts(some, part)
+            some, merged = some_samples(X, max(ks)), settings.init == "merged"
+            plain = build_graph(some, graph_settings)
+            spectrum = Spectrum(plain, max(ks))
+            parts = [parts_of(plain, k, settings.seed, merged=merged, spectrum=spectrum) for k in ks]
+            weights = np.mean([weights_by_parts(some, part) for part in parts], axis=0)
     return build_graph(X, graph_settings, weights, on_search)
 
 

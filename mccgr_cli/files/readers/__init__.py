@@ -1,7 +1,7 @@
 """Read what the user names: a file of mccgr, a file of another program, or standard input. Begin with :func:`load`.
 
 Each format has a reader (``hdf5``, ``arrays``, ``matlab``, ``table``, ``matrix_market``, ``text``) that returns what it
-found. ``checks`` turns that into types that mccgr computes with.
+found. ``checks`` turns that into types that mccgr computes with. ``labels`` joins true classes to samples.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
 from mccgr_cli.errors import DataError, one_line
 from mccgr_cli.files.container import Contents
-from mccgr_cli.files.readers import arrays, hdf5, matlab, matrix_market, table, text
-from mccgr_cli.files.readers.arrays import Found, read_listed, read_listed_labels
-from mccgr_cli.files.readers.checks import code_labels, finish_matrix
+from mccgr_cli.files.readers import arrays, hdf5, matlab, matrix_market, table
+from mccgr_cli.files.readers.arrays import Found, NamedLabels, read_listed, read_listed_labels
+from mccgr_cli.files.readers.checks import finish_matrix
 from mccgr_cli.files.temporary_file import temporary_errors, temporary_file
 from mccgr_cli.system.phases import advance
 
@@ -39,7 +39,7 @@ TABLES = (".csv", ".tsv", ".csv.gz", ".tsv.gz")
 HEADERS = {"auto": None, "yes": True, "no": False}  # whether the first line of a table names the columns
 
 # The functions that read the matrix and the labels of a file that is not HDF5.
-FORMATS: dict[str, tuple[Callable[..., Found], Callable[[Path, str | None, str], Any]]] = {
+FORMATS: dict[str, tuple[Callable[..., Found], Callable[[Path, str | None, str], NamedLabels]]] = {
     ".mat": (partial(read_listed, matlab.mat_variables), partial(read_listed_labels, matlab.mat_variables)),
     ".npy": (arrays.read_npy, arrays.read_npy_labels),
     ".npz": (partial(read_listed, arrays.npz_variables), partial(read_listed_labels, arrays.npz_variables)),
@@ -109,18 +109,6 @@ def clusters_file(model: str) -> str:
             remedy = "name a folder from 'mccgr run', or a clusters file"
             raise DataError(model, "no clusters.h5 in this folder", remedy)
     return str(inside)
-
-
-def load_labels(source: str) -> list[str]:
-    """The label of every sample, from ``PATH`` or ``PATH::INNER``."""
-    with opened(source) as file:
-        if file.is_hdf5:
-            stored = hdf5.read_hdf5_labels(file.handle, file.inner, file.name, file.suffix == ".mat")
-        else:
-            _, read = FORMATS.get(file.suffix, (None, text.read_label_lines))
-            stored = read(foreign_path(file), file.inner, file.name)
-    codes, names = code_labels(stored, file.name)
-    return [names[code] for code in codes]
 
 
 def read_contents(file: Source, label_key: str | None, has_header: bool | None = None) -> Contents:

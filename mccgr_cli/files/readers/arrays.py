@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, TypeAlias
+from typing import IO, TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
 from scipy import sparse
@@ -31,8 +31,18 @@ if TYPE_CHECKING:
 # and "feature_names". In words, "about": what was taken for what, and "instead": what to use if X has negative values.
 Found: TypeAlias = dict[str, Any]
 
+
+class NamedLabels(NamedTuple):
+    """The label of every sample, and the names of the samples if the file has them."""
+
+    names: Any  # None if there are none
+    labels: Any
+    first: tuple[str, str] | None = None  # of a table: its first line, if that may be a header or a name and a label
+
+
 MATRIX_NAMES = ("X", "fea", "arr_0")  # arr_0: what numpy.savez calls an array without a name
 LABEL_NAMES = ("Y", "gnd", "labels")
+SAMPLE_NAMES = "sample_names"
 SHOWN_NAMES = 10
 
 SPARSE_PARTS = frozenset(("format", "shape", "data", "indices", "indptr", "row", "col", "_is_array"))
@@ -56,12 +66,13 @@ def read_variables(variables: Variables, inner: str | None, label_key: str | Non
     return found
 
 
-def read_label_variable(variables: Variables, name: str | None) -> Any:
+def read_label_variable(variables: Variables, name: str | None) -> NamedLabels:
     chosen = name or guess_labels(variables)
     if chosen is None:
         what = f"no labels called {', '.join(LABEL_NAMES)}"
         raise DataError(variables.where, what, f"name them with FILE::NAME; it has {shown(variables.names())}")
-    return variables.labels(chosen)
+    names = variables.labels(SAMPLE_NAMES) if SAMPLE_NAMES in variables.names() else None
+    return NamedLabels(names, variables.labels(chosen))
 
 
 def choose_matrix(variables: Variables) -> str:
@@ -145,7 +156,7 @@ def read_listed(listed: ListVariables, path: Path, inner: str | None, label_key:
     return read_variables(listed(path, where), inner, label_key)
 
 
-def read_listed_labels(listed: ListVariables, path: Path, inner: str | None, where: str) -> Any:
+def read_listed_labels(listed: ListVariables, path: Path, inner: str | None, where: str) -> NamedLabels:
     return read_label_variable(listed(path, where), inner)
 
 
@@ -172,8 +183,8 @@ def read_npy(path: Path, inner: str | None, label_key: str | None, where: str) -
         return {"X": read_array(file, path.stat().st_size, where)}
 
 
-def read_npy_labels(path: Path, inner: str | None, where: str) -> Any:
-    return read_npy(path, inner, None, where)["X"]
+def read_npy_labels(path: Path, inner: str | None, where: str) -> NamedLabels:
+    return NamedLabels(None, read_npy(path, inner, None, where)["X"])
 
 
 def read_array(file: IO[bytes], length: int, where: str) -> Array:

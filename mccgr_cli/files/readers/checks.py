@@ -91,8 +91,8 @@ def as_real(X: Any, where: str) -> Matrix:
 WHOLE_NUMBER = re.compile(r"(-?(?:0|[1-9][0-9]{0,17}))(?:\.0*)?")
 
 
-def code_labels(stored: Any, where: str) -> tuple[Array, list[str]]:
-    """A code per sample, and the sorted names that the codes stand for. Numbers are sorted by value, also as text."""
+def plain_text(stored: Any, where: str) -> Array:
+    """Labels or names as one list: text without padding, or numbers."""
     labels = np.asarray(stored)
     if labels.size != max(labels.shape, default=0):
         raise UnusableLabels(where, f"labels: an array of shape {labels.shape}", "a sample has one label")
@@ -104,8 +104,13 @@ def code_labels(stored: Any, where: str) -> tuple[Array, list[str]]:
         labels = np.asarray([str(cell.item() if isinstance(cell, np.ndarray) else cell) for cell in labels])
     if labels.dtype.kind == "S":
         labels = np.asarray([label.decode(errors="replace") for label in labels.tolist()])
+    return np.char.strip(labels) if labels.dtype.kind == "U" else labels  # MATLAB fills up text with blanks
+
+
+def code_labels(stored: Any, where: str) -> tuple[Array, list[str]]:
+    """A code per sample, and the sorted names that the codes stand for. Numbers are sorted by value, also as text."""
+    labels = plain_text(stored, where)
     if labels.dtype.kind == "U":
-        labels = np.char.strip(labels)  # MATLAB fills up text with blanks
         written = [WHOLE_NUMBER.fullmatch(label) for label in labels.tolist()]
         numbers = [int(match[1]) for match in written if match]
         labels = np.asarray(numbers) if len(numbers) == len(labels) else labels

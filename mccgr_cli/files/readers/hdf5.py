@@ -18,7 +18,7 @@ from mccgr_cli.errors import DataError
 from mccgr_cli.files.container import Contents, is_container, read, read_text
 from mccgr_cli.files.hdf5 import check_filters, compressed_matrix, opened, read_matrix, resolve, values_of
 from mccgr_cli.files.lazy_matrix import find_matrix
-from mccgr_cli.files.readers.arrays import Found, missing, read_label_variable, read_variables, shown
+from mccgr_cli.files.readers.arrays import Found, NamedLabels, missing, read_label_variable, read_variables, shown
 
 SIGNATURE = b"\x89HDF\r\n\x1a\n"
 HEAP = b"GCOL\x01\0\0\0"  # every heap of texts begins with this
@@ -72,16 +72,18 @@ def read_hdf5(
         return read_variables(HDF5Variables(file, where, matlab), inner, label_key)
 
 
-def read_hdf5_labels(source: Path | BinaryIO, inner: str | None, where: str, matlab: bool) -> Any:
+def read_hdf5_labels(source: Path | BinaryIO, inner: str | None, where: str, matlab: bool) -> NamedLabels:
     with opened(source, where) as file:
         if is_container(file) and inner is None:
-            labels = read(file, where).labels_as_text()
+            contents = read(file, where)
+            labels = contents.labels_as_text()
             if labels is None:
                 raise DataError(where, "no labels in it", "make it from a matrix that has them")
-            return labels
+            return NamedLabels(contents.datasets.get("sample_names"), labels)
         if is_h5ad(file):
             frame, _, column = (inner or "").strip("/").rpartition("/")
-            return read_column(file, frame or "obs", column, where)
+            labels = read_column(file, frame or "obs", column, where)
+            return NamedLabels(read_index(file, frame or "obs", where), labels)
         return read_label_variable(HDF5Variables(file, where, matlab), inner)
 
 
@@ -194,15 +196,21 @@ def read_h5ad(variables: HDF5Variables, inner: str | None, label_key: str | None
         found["instead"] = " or ".join(others[:SHOWN_MATRICES])
     genes = "raw/var" if name.startswith("raw/") else "var"
     for axis, (kind, frame) in enumerate((("sample_names", "obs"), ("feature_names", genes))):
-        group = resolve(file, frame, where)
-        index = group.attrs.get("_index") if isinstance(group, h5py.Group) else None
-        if isinstance(index, str) and resolve(group, index, where) is not None:
-            names = [str(one) for one in read_column(file, frame, index, where)]
-            if len(names) == found["X"].shape[axis]:  # an embedding has columns of its own
-                found[kind] = names
+        names = read_index(file, frame, where)
+        if names is not None and len(names) == found["X"].shape[axis]:  # an embedding has columns of its own
+            found[kind] = names
     if label_key is not None:
         found["labels"] = read_column(file, "obs", label_key, where)
     return found
+
+
+def read_index(file: h5py.File, frame: str, where: str) -> list[str] | None:
+    """The names of the rows of a data frame, if it has any."""
+    group = resolve(file, frame, where)
+    index = group.attrs.get("_index") if isinstance(group, h5py.Group) else None
+    if not isinstance(index, str) or resolve(group, index, where) is None:
+        return None
+    return [str(one) for one in read_column(file, frame, index, where)]
 
 
 def matrices_of(file: h5py.File, where: str) -> dict[str, str]:

@@ -10,7 +10,7 @@ from scipy import sparse
 
 from mccgr_cli.blocks.protocol import Array
 from mccgr_cli.errors import DataError
-from mccgr_cli.files.readers.arrays import Found, refuse_names
+from mccgr_cli.files.readers.arrays import Found, NamedLabels, refuse_names
 from mccgr_cli.files.readers.text import load_text, opened_text
 from mccgr_cli.system.memory import require_memory
 
@@ -70,5 +70,5 @@ def fill_array(values: Array, n: int, d: int, symmetric: bool) -> Array:
     return matrix + np.triu(matrix, 1).T
 
 
-def refuse_mtx_labels(path: Path, inner: str | None, where: str) -> list[str]:
+def refuse_mtx_labels(path: Path, inner: str | None, where: str) -> NamedLabels:
     raise DataError(where, "a .mtx file holds no labels", "give a list of labels, one per line")

@@ -9,16 +9,16 @@ import csv
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple, TextIO
+from typing import TextIO
 
 import numpy as np
 
 from mccgr_cli.blocks.protocol import Array
 from mccgr_cli.errors import DataError
-from mccgr_cli.files.readers.arrays import Found, shown
+from mccgr_cli.files.readers.arrays import Found, NamedLabels, shown
 from mccgr_cli.files.readers.dialect import SEPARATOR_NAMES, Dialect, Marks, find_dialect, find_marks, is_text
 from mccgr_cli.files.readers.dialect import looks_like_number as is_number
-from mccgr_cli.files.readers.layout import Layout, find_layout
+from mccgr_cli.files.readers.layout import LABEL_COLUMNS, Layout, find_layout
 from mccgr_cli.files.readers.text import WINDOWS, counted, filled, load_text, opened_text
 
 UNKNOWN_LABELS = frozenset(("", "na", "nan", "#n/a", "null"))  # how programs write that a sample has no label
@@ -90,32 +90,31 @@ def gather(fields: list[str], field: str) -> float:
     return 0.0
 
 
-class NamedLabels(NamedTuple):
-    """The label of every sample, and the names of the samples if the table has them."""
-
-    names: list[str] | None
-    labels: list[str]
-
-
-def read_table_labels(path: Path, inner: str | None, where: str) -> list[str]:
-    return read_named_labels(path, inner, where).labels
-
-
-def read_named_labels(path: Path, inner: str | None, where: str) -> NamedLabels:
-    """The column ``inner`` of a table, or the only one, or the one called label."""
+def read_table_labels(path: Path, inner: str | None, where: str) -> NamedLabels:
+    """The column ``inner`` of a table, or the only one, or the one called label, or the one beside the names."""
     with opened_text(path, where) as file:
         dialect = find_dialect(file, path)
         layout = find_layout(dialect.records(file), inner, None, where)
-        if layout.labels is None and layout.width > 1:
+        header = [title.strip().lower() for title in layout.header or []]
+        column, named = layout.labels, layout.names
+        if column is None and inner is None:
+            column = next((i for i, title in enumerate(header) if title in LABEL_COLUMNS), None)
+        if column is None and layout.width == 2 and named == 0:
+            column = 1
+        if column is None and layout.width > 1:
             what = "several columns, any of which may hold the labels"
             raise DataError(where, what, f"name one with FILE::COLUMN: {shown(layout.columns())}")
         rows = [record for _, record in data_records(file, dialect, layout, where)]
-    labels = [row[layout.labels or 0] for row in rows]
+    labels = [row[column or 0] for row in rows]
     # in a single column, a first line of text is a header only if numbers follow
     if inner is None and layout.width == 1 and layout.header and not (labels and is_number(labels[0])):
         labels.insert(0, layout.header[0])
-    names = None if layout.names is None else [row[layout.names] for row in rows]
-    return NamedLabels(names, filled(labels, "sample", 0, where))
+    labels = filled(labels, "sample", 0, where)
+    if named is None or column is None:
+        return NamedLabels(None, labels)
+    by_title = not layout.header or layout.header[column] == inner or header[column] in LABEL_COLUMNS
+    first = None if by_title or layout.header is None else (layout.header[named], layout.header[column])
+    return NamedLabels([row[named] for row in rows], labels, first)
 
 
 def data_records(file: TextIO, dialect: Dialect, layout: Layout, where: str) -> Iterator[tuple[int, list[str]]]:

@@ -17,6 +17,7 @@ import numpy as np
 
 from mccgr_cli.blocks.protocol import Array
 from mccgr_cli.errors import DataError
+from mccgr_cli.files.readers.arrays import NamedLabels
 from mccgr_cli.system.memory import available_memory, format_bytes
 
 PIECE = 1 << 16  # bytes read at a time
@@ -26,7 +27,7 @@ MARKS = {codecs.BOM_UTF8: "utf-8-sig", codecs.BOM_UTF16_LE: "utf-16", codecs.BOM
 WINDOWS = "cp1252"
 
 
-def read_label_lines(path: Path, inner: str | None, where: str) -> list[str]:
+def read_label_lines(path: Path, inner: str | None, where: str) -> NamedLabels:
     """One label per line; blank lines at the end do not count."""
     if inner:
         raise DataError(where, "a list of labels has no columns", f"leave out ::{inner}")
@@ -34,7 +35,7 @@ def read_label_lines(path: Path, inner: str | None, where: str) -> list[str]:
         lines = file.read().rstrip().splitlines()
     if not lines:
         raise DataError(where, "empty file", "it should have one label per line")
-    return filled([line.strip() for line in lines], "line", 1, where)
+    return NamedLabels(None, filled([line.strip() for line in lines], "line", 1, where))
 
 
 def filled(labels: list[str], unit: str, first: int, where: str) -> list[str]:

@@ -14,8 +14,8 @@ from PIL import Image
 
 from mccgr_cli.blocks.protocol import Array
 from mccgr_cli.errors import DataError, ParameterError
+from mccgr_cli.files.folders import reading_fault
 from mccgr_cli.images.decode import UnusableImage, size_of_regular
-from mccgr_cli.images.find import reading_fault
 from mccgr_cli.images.network import layers, onnx
 from mccgr_cli.images.network.engines import Engine, installed_engine, load_engine
 from mccgr_cli.images.network.protobuf import Malformed

@@ -20,6 +20,7 @@ from mccgr_cli.blocks.protocol import Array
 from mccgr_cli.errors import DataError, OutputError
 from mccgr_cli.files import hdf5
 from mccgr_cli.files.container import DENSITY, LANDMARKS
+from mccgr_cli.files.joining import only_in, such_as
 from mccgr_cli.files.readers import opened
 from mccgr_cli.files.readers.hdf5 import read_column
 from mccgr_cli.output.export import Export, length
@@ -43,7 +44,6 @@ KEYS = (
 )
 FRAMES = ("obs", "var")
 FRAME_VERSION = "0.2.0"  # of the encoding of a data frame, since anndata 0.8
-SHOWN_NAMES = 3
 OVERHEAD = 1 << 20  # bytes that a file grows by beside the values
 REMEDY = "name the file that the results were made from"
 
@@ -160,16 +160,6 @@ def joined(ours: Sequence[str], theirs: Sequence[str]) -> Array | None:
     if not len(place) == len(ours) == len(theirs) or place.keys() != set(theirs):
         return None
     return np.array([place[name] for name in theirs])
-
-
-def only_in(names: Sequence[str], others: Sequence[str]) -> list[str]:
-    known = set(others)
-    return [name for name in names if name not in known]
-
-
-def such_as(names: Sequence[str]) -> str:
-    shown = [repr(name) for name in names[:SHOWN_NAMES]] + ["..."] * (len(names) > SHOWN_NAMES)
-    return f" ({', '.join(shown)})" if names else ""
 
 
 def size_of(value: Any) -> int:

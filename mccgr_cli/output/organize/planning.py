@@ -7,8 +7,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from mccgr_cli.errors import DataError, OutputError, ParameterError
+from mccgr_cli.files.folders import count_of
 from mccgr_cli.files.readers.assignments import Assignments
-from mccgr_cli.images.find import count_of
 from mccgr_cli.images.thumbnails import locate_images, path_within
 from mccgr_cli.output.organize.manifest import Entry, Folder, Manifest, Run
 from mccgr_cli.output.organize.names import digits_for, distinct_names, folder_name, titles_of

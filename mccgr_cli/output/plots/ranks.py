@@ -53,6 +53,7 @@ def criteria(loaded: Sequence[Loaded], drawing: Drawing, note: canvas.Note) -> F
     panels[-1].set(xlabel="number of components k", xlim=(ks.min() - MARGIN, ks.max() + MARGIN))
     canvas.whole_numbers(panels[-1].xaxis)
     if isinstance(best, int):
-        panels[0].set_title(f"recommended: k = {best}", loc="left")
+        doubt = "" if contents.attributes.get("firm", True) else " (in doubt)"
+        panels[0].set_title(f"recommended: k = {best}{doubt}", loc="left")
     figure.align_ylabels(panels)
     return figure

@@ -17,11 +17,12 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from mccgr_cli import __version__
+from mccgr_cli.core.profiles import GroupValues
 from mccgr_cli.output.colours import COLOURS, MARKERS
 from mccgr_cli.output.provenance import commands, first_input, pairs
 from mccgr_cli.output.report import sections
 from mccgr_cli.output.report.charts import FRAME
-from mccgr_cli.output.report.cluster_sheets import Images, cluster_sheets
+from mccgr_cli.output.report.cluster_sheets import Images, cluster_sheets, dots_section, features_speak
 from mccgr_cli.output.report.clusters import Findings, find
 from mccgr_cli.output.report.duplicates import DuplicateGroup, duplicates_section
 from mccgr_cli.output.report.inline import blocks
@@ -29,6 +30,7 @@ from mccgr_cli.output.report.outliers import outliers_section
 from mccgr_cli.output.report.sample_map import map_section
 from mccgr_cli.output.report.script_data import hidden_images, other_samples, sample_data
 from mccgr_cli.output.text import plural, shorten
+from mccgr_cli.output.top_features import MEASURED, NUMBERS
 from mccgr_cli.workflow.top_features import profiles_of
 
 __all__ = ["DuplicateGroup", "Findings", "find", "render"]
@@ -43,6 +45,7 @@ def render(
     images: Images | None = None,
     title: str | None = None,
     duplicates: Sequence[DuplicateGroup] | None = None,
+    values: GroupValues | None = None,
 ) -> bytes:
     """The whole page. The same input gives the same bytes.
 
@@ -51,6 +54,7 @@ def render(
     images : the images of all samples in ``findings.order``, or None for a page without images
     title : by default named after the first input in the history of the file, or after the file itself
     duplicates : groups of samples that are alike, or None for a page that does not speak of them
+    values : of the matrix in the clusters, if it was given
     """
     contents = findings.contents
     profiles = profiles_of(contents) if "H" in contents else None
@@ -58,7 +62,8 @@ def render(
     shown: dict[str, Any] = {
         "Scores": sections.scores_section(findings.scores) if findings.scores is not None else None,
         "Map": sample_map,
-        "Clusters": cluster_sheets(findings, images, profiles),
+        "Top features": dots_section(findings, images is not None, values),
+        "Clusters": cluster_sheets(findings, images, profiles, values),
         "Outliers": outliers_section(findings),
         "Duplicates": duplicates_section(findings, duplicates) if duplicates is not None else None,
         "Convergence": sections.convergence_section(findings) if "history/objective" in contents else None,
@@ -82,6 +87,7 @@ def render(
         sections={name: section for name, section in shown.items() if section is not None},
         noun="sample" if images is None else "image",
         with_images=images is not None,
+        features_speak=features_speak(findings, images is not None),
         lazy=len(findings.order) > MOST_AT_ONCE,
         data=sample_data(findings, points, images is not None, duplicates),
         other_samples=other_samples(findings),
@@ -102,6 +108,7 @@ def environment() -> Environment:
     )
     made.filters |= {"thousands": "{:,}".format, "percent": percent, "plural": plural, "base64": base64}
     made.globals |= {"colours": len(COLOURS), "outlines": list(MARKERS.values()), "frame": FRAME}
+    made.globals |= {"numbers": NUMBERS, "measurements": MEASURED}
     made.policies["json.dumps_kwargs"] = {"separators": (",", ":"), "allow_nan": False}
     return made
 

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mccgr_cli.blocks.protocol import Array
-from mccgr_cli.core.profiles import Profiles
+from mccgr_cli.core.profiles import GroupValues, Profiles
+from mccgr_cli.output.dots import Dots, feature_dots
 from mccgr_cli.output.report.clusters import FIRST, LAST, Cluster, Findings
 from mccgr_cli.workflow.top_features import top_features
 
@@ -23,9 +24,25 @@ LEAST_SHARE = 0.05  # of a component that is named
 Images = Mapping[int, "Thumbnail"]  # by sample
 
 
-def cluster_sheets(findings: Findings, images: Images | None, profiles: Profiles | None) -> list[dict[str, Any]]:
+def dots_section(findings: Findings, with_images: bool, values: GroupValues | None) -> Dots | None:
+    """The top features by cluster; None if they are unknown, or numbers that say nothing to a reader."""
+    if not features_speak(findings, with_images) or ("H" not in findings.contents and values is None):
+        return None
+    dots = feature_dots(findings.contents, list(findings.clusters), values)
+    return dots if dots.features else None
+
+
+def features_speak(findings: Findings, with_images: bool) -> bool:
+    """Whether the features have names from the user, or are at least all that there is to see of the samples."""
+    return not findings.features_are_numbers and ("feature_names" in findings.contents or not with_images)
+
+
+def cluster_sheets(
+    findings: Findings, images: Images | None, profiles: Profiles | None, values: GroupValues | None = None
+) -> list[dict[str, Any]]:
     """What the page shows of each cluster."""
-    groups = top_features(findings.contents, TOP_FEATURES) if profiles is not None else []
+    known = profiles is not None or values is not None
+    groups = top_features(findings.contents, TOP_FEATURES, values=values) if known else []
     sheets, start = [], 0
     for place, cluster in enumerate(findings.clusters):
         shown = cluster.shown.tolist()
@@ -39,10 +56,10 @@ def cluster_sheets(findings: Findings, images: Images | None, profiles: Profiles
             "hidden": len(shown) - first - last,  # samples that the script adds when the reader asks for them
             "last": items[first:],  # the least certain samples
             "components": None,
+            "features": groups[place].features if known else None,
         }
         if profiles is not None:
             sheet["components"] = largest_shares(profiles.shares(findings.mean(cluster)), TOP_COMPONENTS)
-            sheet["features"] = groups[place].features
         sheets.append(sheet)
         start += len(shown)
     return sheets

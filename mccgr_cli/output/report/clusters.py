@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -20,6 +21,7 @@ MOST_OUTLIERS = 60
 ORDINARY = 1.0  # the outlier score of a sample that is as isolated as its neighbours
 FIRST, LAST = 24, 6  # samples of a cluster that are seen at once: the most typical and the least certain
 LONGEST_NAME = 300
+IMAGE_FEATURE = re.compile(r"(word|feature) [+-]?[0-9]+ \([0-9a-f]{8}\)")  # as mccgr extract names them
 
 
 @dataclass(frozen=True)
@@ -89,8 +91,14 @@ class Findings:
     def name(self, sample: int) -> str:
         return name_of(self.contents, "sample", sample, LONGEST_NAME)
 
-    def feature(self, number: int) -> str:
-        return name_of(self.contents, "feature", number, LONGEST_NAME)
+    @property
+    def features_are_numbers(self) -> bool:
+        """Whether the features were computed from images by mccgr: visual words, or outputs of a network."""
+        names = self.contents.datasets.get("feature_names", [""])
+        return IMAGE_FEATURE.fullmatch(str(names[0])) is not None
+
+    def feature(self, number: int, most: int = LONGEST_NAME) -> str:
+        return name_of(self.contents, "feature", number, most)
 
 
 def find(given: Loaded, truth: list[str] | None, most: int) -> Findings:

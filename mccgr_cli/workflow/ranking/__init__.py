@@ -6,6 +6,7 @@ and in any process. ``criteria`` compares clusters and predicts hidden entries, 
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
@@ -15,22 +16,22 @@ from scipy import sparse
 
 from mccgr_cli.blocks.in_memory import MemoryBlocks
 from mccgr_cli.blocks.protocol import Array, Matrix
+from mccgr_cli.blocks.rows import normalize
 from mccgr_cli.blocks.threads import one_thread
 from mccgr_cli.catalog import RANK_HEADINGS
 from mccgr_cli.core.graph import search_points
-from mccgr_cli.core.kmeans import kmeans
-from mccgr_cli.core.methods import METHODS
 from mccgr_cli.core.metrics import adjusted_rand_index
-from mccgr_cli.core.solver import check_solver, starting_points
+from mccgr_cli.core.solver import check_solver
 from mccgr_cli.errors import DataError, MccgrError, ParameterError
 from mccgr_cli.files.container import Contents
 from mccgr_cli.settings import GraphSettings, Settings
-from mccgr_cli.workflow import factorization
+from mccgr_cli.workflow import division
+from mccgr_cli.workflow.choice import Settled, settle
 from mccgr_cli.workflow.ranking import criteria
 from mccgr_cli.workflow.ranking.choice import Recommendation, columns_of_errors, recommend
+from mccgr_cli.workflow.ranking.subsamples import Run, cluster_subsample, groups_of, in_single_precision, mean_weights
 
 MASKS = 6  # sets of hidden entries
-RESTARTS = 10  # of k-means
 USUAL_KS = (*range(2, 11), 12, 15, 20, 25, 30, 40, 50)  # to try, if the user names none
 ALWAYS_TRIED = 5  # up to this k, few samples are no reason to leave one out
 FEWEST_PER_CLUSTER = 10  # samples, beyond ALWAYS_TRIED
@@ -49,8 +50,9 @@ class Plan:
 
     def tasks(self) -> list[Task]:
         """All tasks. The long ones come first, so that no process waits for the last."""
-        runs = [Task("run", k, run) for k in sorted(self.ks, reverse=True) if k > 1 for run in range(self.runs)]
-        return [*(Task("mask", number=mask) for mask in range(MASKS)), Task("weights"), *runs]
+        groups = groups_of(self.ks)
+        runs = [Task("run", run, group) for group in groups for run in range(self.runs)]
+        return [*(Task("mask", mask) for mask in range(MASKS)), Task("weights"), *runs]
 
     def all_ks(self) -> list[int]:
         """The k to try, and 1, with which all others are compared."""
@@ -62,20 +64,11 @@ class Plan:
 
 @dataclass(frozen=True)
 class Task:
-    """One run, the held-out errors under one mask, or the feature weights."""
+    """The runs with several k on one draw of samples, the held-out errors under one mask, or the feature weights."""
 
     kind: str  # "run", "mask" or "weights"
-    k: int = 0
-    number: int = 0  # of the run or mask
-
-
-@dataclass(frozen=True)
-class Run:
-    """A factorization of some samples: their rows in X, their clusters, and the signature of its start."""
-
-    rows: Array
-    assignments: Array
-    signature: Array
+    number: int = 0  # of the draw or mask
+    ks: tuple[int, ...] = ()  # of the runs
 
 
 @dataclass(frozen=True)
@@ -124,51 +117,46 @@ def draw_samples(X: Matrix, most: int, seed: int) -> Matrix:
     return X[rows]
 
 
+def settled(X: Matrix, plan: Plan, normalization: str) -> tuple[Matrix, Plan, Settled]:
+    """X with normalized rows, in single precision; the plan with nothing left open; and how it was chosen.
+
+    It is chosen once, for the middle k and all samples. X is changed.
+    """
+    middle = plan.ks[len(plan.ks) // 2]
+    usual = division.usual(plan.settings, plan.graph)  # what is best for one k need not be best for another
+    settings, graph = replace(plan.settings, k=middle, init=usual.init), replace(plan.graph, neighbors=usual.neighbors)
+    found = settle(MemoryBlocks(X), settings, normalization, graph)
+    X = in_single_precision(normalize(X, found.normalize, found.idf))
+    return X, replace(plan, settings=found.settings, graph=found.graph), found
+
+
 def run_task(task: Task, X: Matrix, plan: Plan) -> Any:
     """The result of a task, or its error. It uses one thread, because other tasks use the other cores."""
     with one_thread():
         try:
             if task.kind == "run":
-                return cluster_subsample(task, X, plan)
+                return runs_of_draw(task, X, plan)
             if task.kind == "mask":
                 return errors_under_mask(task.number, X, plan)
-            return mean_weights(X, plan)
+            return mean_weights(X, replace(plan.settings, seed=plan.seed), plan.graph, plan.ks)
         except MccgrError as fault:
             return fault
 
 
-def cluster_subsample(task: Task, X: Matrix, plan: Plan) -> Run:
-    """Factorize and cluster random samples, which are the same for every k."""
+def runs_of_draw(task: Task, X: Matrix, plan: Plan) -> dict[int, Run | MccgrError]:
+    """The runs on random samples, which are the same for every k."""
     rng = np.random.default_rng([plan.seed, 1, task.number])
     rows = np.sort(rng.choice(X.shape[0], plan.drawn(X.shape[0]), replace=False))
-    settings = replace(plan.settings, k=task.k, seed=int(rng.integers(2**31)))
-    part = X[rows]
-    A = factorization.choose_graph(part, settings, plan.graph)
-    starts = starting_points(MemoryBlocks(part), settings, A)
-    factors = factorization.factorize(part, settings, A, starts)
-    assignments = kmeans(factors.W, task.k, RESTARTS, settings.seed)
-    return Run(rows, assignments, np.hstack([criteria.signature(W, rows) for W, _ in starts]))
-
-
-def mean_weights(X: Matrix, plan: Plan) -> Array | None:
-    """The mean feature weights (d,) over a few k, so that errors and distances are comparable between all k."""
-    if not METHODS[plan.settings.method].weighted:
-        return None
-    weights, ks = [], sorted(plan.ks)
-    few = ks[0], ks[len(ks) // 2], ks[-1]  # a small, a middle and a large k, so that the weights favour none
-    for k in sorted({min(max(k, 2), *X.shape) for k in few}):
-        settings = replace(plan.settings, k=k, seed=plan.seed)
-        A = factorization.choose_graph(X, settings, plan.graph)
-        weights.append(factorization.factorize(X, settings, A).rho)
-    mean = np.asarray(np.mean(weights, axis=0))
-    return mean if mean.max() > 0 else None
+    settings = replace(plan.settings, seed=int(rng.integers(2**31)))
+    return cluster_subsample(X, rows, settings, plan.graph, task.ks)
 
 
 def errors_under_mask(number: int, X: Matrix, plan: Plan) -> list[float]:
     """The error of predicted entries by k, from 1 on. Neither the fit nor the feature weights see these entries."""
     part = criteria.dense_part(X, np.random.default_rng([plan.seed, 2]))  # the same under every mask
     hidden = criteria.hide(part.shape, np.random.default_rng([plan.seed, 3, number]))
-    rho = mean_weights(criteria.imputed(part, hidden)[0], plan)
+    settings = replace(plan.settings, seed=plan.seed)
+    rho = mean_weights(criteria.imputed(part, hidden)[0], settings, plan.graph, plan.ks)
     rho = np.ones(part.shape[1]) if rho is None else rho
     ks = [min(k, *part.shape) for k in plan.all_ks()]
     return criteria.heldout_errors(part, hidden, ks, rho, [plan.seed, 4, number])
@@ -181,17 +169,22 @@ def combine(tasks: Sequence[Task], results: Sequence[Any], X: Matrix, plan: Plan
     masks: list[list[float]] = []
     rho: Array | None = None
     for task, result in zip(tasks, results, strict=True):
-        if result is None or isinstance(result, MccgrError):
-            if task.kind == "run":
-                failures.setdefault(task.k, "its process died" if result is None else str(result))
-        elif task.kind == "run":
-            runs[task.k].append(result)
+        if task.kind == "run":
+            for k in task.ks:
+                run = result[k] if isinstance(result, dict) else result
+                if isinstance(run, Run):
+                    runs[k].append(run)
+                else:
+                    failures.setdefault(k, "its process died" if run is None else str(run))
+        elif result is None or isinstance(result, MccgrError):
+            continue
         elif task.kind == "mask":
             masks.append(result)
         else:
             rho = result
     if not any(runs.values()) and (failures or not masks):
-        faults = (result for result in results if isinstance(result, MccgrError))
+        each = itertools.chain.from_iterable(one.values() if isinstance(one, dict) else [one] for one in results)
+        faults = (one for one in each if isinstance(one, MccgrError))
         raise next(faults, DataError("worker processes", "all of them died", "give fewer --jobs"))
     with one_thread():  # so that rounding does not depend on the number of threads
         points = search_points(X, plan.graph, plan.graph.axes_for(max(plan.ks)), rho)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from mccgr_cli.blocks.protocol import Array
+from mccgr_cli.catalog import RANK_DECIMALS as DECIMALS
 
 ENOUGH = 0.75  # fraction of the best possible prediction that k components must reach
 FIRM = 0.8  # reproducibility of the least reproducible cluster from which clusters are reliable
@@ -57,7 +58,10 @@ def recommend(columns: Mapping[str, Array], wanted: Sequence[int]) -> Recommenda
     stable, errors, shape = by_k("reproducibility"), by_k("reproducibility_error"), by_k("silhouette")
     by_stability = most_stable(stable, errors) if stable else 0
     by_silhouette = max(shape, key=lambda k: shape[k]) if shape else 0
-    k, firm, reasons = choose(stable, errors, bracket, sorted(wanted))
+    if bracket.fewest == 1 and max(wanted) > 1:
+        k, firm, reasons = no_structure(columns, stable)
+    else:
+        k, firm, reasons = choose(stable, errors, bracket, sorted(wanted))
     if k > 1:
         others = {"stability": by_stability, "held-out error": bracket.fewest, "silhouette": by_silhouette}
         each = [f"{name} {other}" for name, other in others.items() if other]
@@ -67,6 +71,8 @@ def recommend(columns: Mapping[str, Array], wanted: Sequence[int]) -> Recommenda
         elif len(each) > 1:
             reasons.append("All criteria agree.")
         firm = firm and not (against and all(against))  # better prediction by more components is no contradiction
+    if not firm:
+        reasons.insert(0, "In doubt.")
     limits = bracket.least, bracket.most
     return Recommendation(k, by_stability, bracket.fewest, by_silhouette, limits, firm, " ".join(reasons))
 
@@ -77,10 +83,6 @@ def choose(
     """The k, whether it is firm, and the reasons."""
     if max(wanted) == 1:
         return 1, False, ["Only 1 was tried: try more."]
-    if bracket.fewest == 1:
-        fooled = [k for k, value in stable.items() if value >= FIRM]
-        but = f" But {fooled[-1]} clusters are found again whichever samples are left out." if fooled else ""
-        return 1, not fooled, [f"No structure: no k predicts hidden entries better than 1 does.{but}"]
     tried = [k for k in wanted if k > 1] or list(wanted)
     allowed = [k for k in tried if k in bracket]
     if not allowed:
@@ -92,20 +94,43 @@ def choose(
         best = f"{bracket.fewest} components predict hidden entries best." if bracket.fewest else ""
         return k, False, ["Stability is unknown, because no two runs differ.", best or "Nothing was predicted."]
     k = most_stable(known, errors)
-    found = f"{known[k]:.2f} for the least of them"
+    found, reliable = (
+        f"{shown(known[k], errors.get(k, np.nan))} for the least of them",
+        round(known[k], DECIMALS) >= FIRM,
+    )
     if len(tried) == 1:
         reasons = [f"The only k that was tried: its clusters are reproducible ({found}), and predict more than 1 does."]
     elif bracket.most:
         reasons = [f"Of the k that prediction allows ({bracket}), its clusters are the most reproducible ({found})."]
     else:
         reasons = [f"Its clusters are the most reproducible ({found}); prediction is unknown."]
-    if known[k] < FIRM:
+    if not reliable:
         reasons.append(f"That is weak: below {FIRM:g}, some clusters depend on which samples were drawn.")
     largest, smallest = k == max(tried), k == min(tried) == bracket.fewest > 2
     if largest or smallest:
         which, rather = ("largest", "more") if largest else ("smallest", "fewer")
         reasons.append(f"It is the {which} that was tried: try {rather}.")
-    return k, known[k] >= FIRM and not (largest or smallest), reasons
+    return k, reliable and not (largest or smallest), reasons
+
+
+def no_structure(columns: Mapping[str, Array], stable: Mapping[int, float]) -> tuple[int, bool, list[str]]:
+    """1, whether that is firm, and the reasons: no k predicts clearly better."""
+    ks, means, errors = (columns[name] for name in ("k", "heldout", "heldout_error"))
+    known = np.flatnonzero(np.isfinite(means))
+    best = min(known[1:], key=lambda row: means[row], default=known[0])
+    found = (
+        f"{shown(means[known[0]], errors[known[0]])} for k = 1, {shown(means[best], errors[best])} for k = {ks[best]}"
+    )
+    reasons = [f"No structure: no k predicts hidden entries clearly better than 1 does (held-out error {found})."]
+    fooled = [k for k, value in stable.items() if round(value, DECIMALS) >= FIRM]
+    if fooled:
+        reasons.append(f"But {fooled[-1]} clusters are found again whichever samples are left out.")
+    return 1, not fooled, reasons
+
+
+def shown(value: float, error: float) -> str:
+    """A value and its standard error with the digits of the table."""
+    return f"{value:.{DECIMALS}f}" + (f" ± {error:.{DECIMALS}f}" if error == error else "")
 
 
 def most_stable(stable: Mapping[int, float], errors: Mapping[int, float]) -> int:

@@ -26,7 +26,7 @@ ABSENT = -1
 SAME_START = 0.05  # relative difference below which two starts are equal: NNDSVD fills zeros with random values
 HIDDEN = 0.1  # fraction of the entries
 MOST_ROWS, MOST_FEATURES = 1000, 2000  # of the dense part of X that is used
-STEPS, TOLERANCE = 100, 5e-4  # a fit ends after these steps, or when its error falls by less
+STEPS, TOLERANCE = 50, 1e-3  # a fit ends after these steps, or when its error falls by less
 CHECK_EVERY = 5  # steps: measuring the error takes as long as half a step
 ROUNDING = 1e-20  # relative error of squares: features that do not vary have this variance
 
@@ -180,48 +180,52 @@ def imputed(X: Array, hidden: Entries) -> tuple[Array, Array]:
     return known, means
 
 
-def predict(X: Array, hidden: Entries, k: int, rho: Array, rng: np.random.Generator) -> Array:
+def heldout_errors(X: Array, hidden: Entries, ks: list[int], rho: Array, seed: list[int]) -> list[float]:
+    """By k: the weighted squared error of the prediction, relative to that of predicting the feature means.
+
+    All k start from leading components of the same start, in single precision.
+    """
+    filled, means = imputed(X, hidden)
+    truth, weights = X[hidden], rho[hidden[1]]
+    scale = float(weights @ np.square(truth - means[hidden[1]]))
+    if scale <= ROUNDING * float(weights @ np.square(truth)):
+        return [0.0 for _ in ks]
+    W, H = nndsvd_start(MemoryBlocks(filled), max(ks), float(filled.mean()), np.random.default_rng(seed))
+    unit = float(filled.max()) or 1.0  # so that squares fit into single precision
+    filled, rho = (filled / unit).astype(np.float32), rho.astype(np.float32)
+    W, H = W.astype(np.float32), (H / unit).astype(np.float32)
+    guesses = (unit * predict(filled.copy(), hidden, W[:, :k], H[:k], rho) for k in ks)
+    return [float(weights @ np.square(truth - guess)) / scale for guess in guesses]
+
+
+def predict(filled: Array, hidden: Entries, W: Array, H: Array, rho: Array) -> Array:
     """The hidden entries of WH, where W and H minimize sum_ij rho_j (x_ij - (WH)_ij)^2 over the other entries.
 
-    Each step fills the hidden entries with those of WH, then improves W and H as if nothing were hidden. That never
-    raises the sum (H. A. L. Kiers: Weighted least squares fitting using ordinary least squares algorithms.
+    Each step fills the hidden entries of ``filled`` with those of WH, then improves W and H as if nothing were hidden.
+    That never raises the sum (H. A. L. Kiers: Weighted least squares fitting using ordinary least squares algorithms.
     Psychometrika 62(2), 1997). One component after the other goes to its minimum (HALS).
     """
-    filled, _ = imputed(X, hidden)
-    W, H = nndsvd_start(MemoryBlocks(filled), k, float(filled.mean()), rng)
-    rows, columns = hidden
-    previous = np.inf
-    found: Array = filled[hidden]
+    places = np.ravel_multi_index(hidden, filled.shape)
+    coefficients, H = W.T.copy(), H.copy()
+    product, previous = np.empty_like(filled), np.inf
+    entries, products = filled.reshape(-1), product.reshape(-1)  # views
     for step in range(STEPS):
-        improve(H, W.T @ W, W.T @ filled)
+        improve(H, coefficients @ coefficients.T, coefficients @ filled)
         weighted = rho * H
-        improve(W.T, weighted @ H.T, weighted @ filled.T)
-        found = np.einsum("ek,ke->e", W[rows], H[:, columns])
-        filled[hidden] = found
+        improve(coefficients, weighted @ H.T, (filled @ weighted.T).T)
+        np.matmul(coefficients.T, H, out=product)
+        entries[places] = products[places]
         if step % CHECK_EVERY:
             continue
-        error = float((np.square(filled - W @ H).sum(axis=0)) @ rho)
+        error = float(np.square(filled - product).sum(axis=0, dtype=np.float64) @ rho)
         if previous - error <= TOLERANCE * error:
             break
         previous = error
-    return found
+    return np.asarray(products[places])
 
 
 def improve(factor: Array, gram: Array, cross: Array) -> None:
     """Update every row r of a factor F in place: max(0, F_r + (cross - gram F)_r / gram_rr)."""
     for r in range(len(factor)):
         if gram[r, r] > 0:
-            factor[r] = np.maximum(factor[r] + (cross[r] - gram[r] @ factor) / gram[r, r], 0)
-
-
-def heldout_errors(X: Array, hidden: Entries, ks: list[int], rho: Array, seed: list[int]) -> list[float]:
-    """By k: the weighted squared error of the prediction, relative to that of predicting the feature means."""
-    _, means = imputed(X, hidden)
-    truth, weights = X[hidden], rho[hidden[1]]
-    scale = float(weights @ np.square(truth - means[hidden[1]]))
-    negligible = ROUNDING * float(weights @ np.square(truth))
-    found = []
-    for k in ks:
-        guess = predict(X, hidden, k, rho, np.random.default_rng([*seed, k]))
-        found.append(float(weights @ np.square(truth - guess)) / scale if scale > negligible else 0.0)
-    return found
+            np.maximum(factor[r] + (cross[r] - gram[r] @ factor) / gram[r, r], 0, out=factor[r])

@@ -75,6 +75,10 @@ function showLinks() {
     link.textContent = clusterTitle(c);
     link.href = `#${sectionId(c)}`;
   }
+  for (const text of document.querySelectorAll("[data-name-of]")) {
+    const { given, number } = clusters[Number(text.dataset.nameOf)];
+    text.textContent = given ?? String(number);
+  }
   for (const text of document.querySelectorAll(".spread")) {
     const samples = data.duplicates[Number(text.dataset.group)][0].map((sample) => allSamples()[sample]);
     const many = new Set(samples.map(sampleCluster)).size;
