@@ -128,6 +128,21 @@ def test_the_best_start_so_far_is_the_result(mccgr, X_file, tmp_path):
     assert is_same(factors(tmp_path / "F.h5"), factors(tmp_path / "whole.h5"))
 
 
+@needs_alarms
+@pytest.mark.usefixtures("clock")
+def test_without_time_for_landmarks_the_result_so_far_has_none(mccgr, X_file, tmp_path, monkeypatch):
+    def late(*_):
+        signal.raise_signal(signal.SIGALRM)
+
+    with monkeypatch.context() as patch:
+        patch.setattr("mccgr_cli.workflow.prediction.learn_density", late)
+        assert mccgr("factorize", X_file, *OPTIONS, *LIMIT, "-o", tmp_path / "F.h5").status == 124
+    assert "landmarks/points" not in factors(tmp_path / "F.h5")
+    assert mccgr("cluster", tmp_path / "F.h5", "-o", tmp_path / "C.h5").status == 0
+    assert mccgr("factorize", "--resume", tmp_path / "F.checkpoint.h5", "--overwrite").status == 0
+    assert "landmarks/points" in factors(tmp_path / "F.h5")
+
+
 @pytest.mark.usefixtures("clock")
 def test_a_matrix_from_a_pipe_has_a_result_but_no_checkpoint(mccgr, X_file, tmp_path):
     ended = mccgr("factorize", "-", *OPTIONS, *LIMIT, "-o", tmp_path / "F.h5", stdin=X_file.read_bytes())
