@@ -188,11 +188,23 @@ def test_an_experiment_keeps_its_finished_runs_and_the_same_command_continues(mc
 
 
 @needs_alarms
-def test_a_ranking_ends_with_its_workers(refused, X_file, tmp_path, monkeypatch):
-    monkeypatch.setattr(ranking, "run_task", lambda *_: signal.raise_signal(signal.SIGALRM))
-    command = ("rank", X_file, "--k", "2-3", "--runs", 2, "--jobs", 0, "-o", tmp_path / "R.h5", "-q")
-    assert refused(*command, *LIMIT, status=124).startswith("mccgr: ended by --time-limit 3600s; ")
-    assert "R.h5" not in names(tmp_path)
+def test_a_ranking_keeps_its_finished_tasks_and_the_same_command_continues(mccgr, X_file, tmp_path, monkeypatch):
+    command = ("rank", X_file, "--k", "2-3", "--runs", 2, "--jobs", 0, "-o", tmp_path / "R.h5")
+    real, left = ranking.run_task, [None, None]
+
+    def late(*given):
+        left.pop() if left else signal.raise_signal(signal.SIGALRM)
+        return real(*given)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(ranking, "run_task", late)
+        ended = mccgr(*command, *LIMIT, "-q")
+    kept = f"finished tasks are saved in {tmp_path / 'R.h5'}.part; the same command continues"
+    assert (ended.status, ended.stderr) == (124, f"mccgr: ended by --time-limit 3600s; {kept}\n")
+    done = mccgr(*command, *LIMIT)
+    assert done.status == 0
+    assert "continuing after 2 of" in done.stderr
+    assert names(tmp_path) == ["R.h5", "X.h5"]
 
 
 @pytest.mark.usefixtures("clock")

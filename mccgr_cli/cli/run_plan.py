@@ -116,7 +116,7 @@ def stages_before_k(request: Request) -> Iterator[Stage]:
     if request.k is None:
         ranked = (matrix_of(request), TRIALS, request.settings, request.graph)
         normalize = RowSettings(request.rows.normalize)
-        perform = partial(rank, *ranked, normalize.normalize, None, workers)
+        perform = partial(rank, *ranked, normalize.normalize, None, request.resources)
         yield Stage(RANK, (*ranked, normalize), perform, without=("k",))
 
 
