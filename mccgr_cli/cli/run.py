@@ -134,12 +134,12 @@ def command(
       mccgr run counts.h5ad --k 8 --label-key cell_type -o out
       mccgr run images/ --k 5 --words 1000 --preset paper -o out
     """
+    from mccgr_cli.cli.progress import Reporter
+
     about_images = (images, network, learning, description)
     chosen = (k if isinstance(k, int) else None, settings, graph, rows)
     kind, shown = kind_of(matrix.source, texts), (clusters, appearance, labels)
     request = Request(matrix, *chosen, *about_images, texts, counting, *shown, resources, output, kind)
-    from mccgr_cli.cli.progress import Reporter
-
     with limited(resources.time_limit):
         run(request)
         if labels is not None or has_labels(request.folder):

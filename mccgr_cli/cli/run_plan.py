@@ -121,7 +121,7 @@ def stages_before_k(request: Request) -> Iterator[Stage]:
     if request.k is None:
         ranked = (matrix_of(request), TRIALS, request.settings, request.graph)
         normalize = RowSettings(request.rows.normalize)
-        perform = partial(rank, *ranked, normalize.normalize, None, workers)
+        perform = partial(rank, *ranked, normalize.normalize, None, request.resources)
         yield Stage(RANK, (*ranked, normalize), perform, without=("k",))
 
 
@@ -140,11 +140,20 @@ def stages_after_k(request: Request, k: int) -> Iterator[Stage]:
     clustering = (factors, request.clusters)
     yield Stage("cluster", clustering, partial(cluster, *clustering, "none"))
     yield Stage("export", (clusters,), partial(export, clusters, Exported(), None))
-    shown = request.matrix.source if request.kind == IMAGES else None
-    about = ReportInput(clusters.source, request.labels, shown, max_pixels=request.images.max_pixels)
-    workers = Resources(jobs=resources.jobs)
+    about = ReportInput(clusters.source, request.labels, *shown_beside(request), request.images.max_pixels)
+    workers = Resources(jobs=resources.jobs, memory=resources.memory)
     reporting = (about, request.appearance)
-    yield Stage("report", reporting, partial(report, *reporting, workers), (request.labels,))
+    yield Stage("report", reporting, partial(report, *reporting, workers), (request.labels,), ("matrix",))
+
+
+def shown_beside(request: Request) -> tuple[str | None, str | None, bool]:
+    """What the report shows beside the clusters: the images, or the matrix unless it is on a cluster for its size."""
+    if request.kind == IMAGES:
+        return request.matrix.source, None, False
+    if request.resources.scheduler is not None:
+        return None, None, False
+    matrix = matrix_of(request)
+    return None, matrix.source, matrix.transpose
 
 
 def recommended(ranks: Path, source: str, reporter: Reporter) -> int:
