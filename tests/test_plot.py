@@ -288,11 +288,6 @@ def test_dots_are_the_top_features_with_shares_and_means_of_the_matrix(mccgr, tm
     assert "mean value" in words(tmp_path / "fig.svg")
 
 
-def test_standard_input_is_one_of_both(refused, C_file):
-    said = refused("plot", "-", "--figure", "dots", "--matrix", "-", status=2, stdin=C_file.read_bytes())
-    assert "standard input is FILE already" in said
-
-
 def test_without_the_matrix_dots_show_the_product_of_the_factors(tmp_path):
     contents, _, _, _ = planted_clusters(tmp_path)
     WH, labels = contents["W"] @ contents["H"], contents["assignments"]
@@ -513,6 +508,7 @@ def refuse(refused, tmp_path, *arguments, status):
         (("F.h5", "--only", "k=3"), 2, "--only"),
         (("F.h5", "--matrix", "X.h5"), 2, "--matrix"),
         (("F.h5", "--count", "3"), 2, "--count"),
+        (("-", "--figure", "dots", "--matrix", "-"), 2, "standard input can be read only once"),
         (("F.h5", "--figure", "dots", "--matrix", "X.h5"), 1, "60 samples where"),
         (("F.h5", "--figure", "basis", "--shape", "4x5"), 2, "20 pixels, and F.h5 has 16 features"),
     ],

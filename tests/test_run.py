@@ -430,12 +430,9 @@ def test_the_report_of_a_matrix_shows_its_values_wherever_it_is(run, X_file, tmp
 
 def test_every_option_of_a_stage_is_an_option_of_the_run():
     from mccgr_cli.cli import cluster, extract, factorize, rank, report
-    from mccgr_cli.fields import settings_of
-    from mccgr_cli.texts.settings import Counting, TextInput
 
     own = {parameter.name for parameter in run_command.params}
     left_out = {"graph_file", "checkpoint", "checkpoint_every", "resume", "images", "restarts", "normalize"}
     left_out |= {"ks", "runs", "share", "samples", "matrix"}
-    left_out |= {*settings_of(TextInput), *settings_of(Counting)}
     for stage in (extract, rank, factorize, cluster, report):
         assert {parameter.name for parameter in stage.command.params} - own - left_out == set()
