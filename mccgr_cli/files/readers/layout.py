@@ -94,25 +94,38 @@ def find_layout(
 
 def judge_first(first: list[str], rows: list[list[str]], label_key: str | None) -> tuple[bool, str]:
     """Whether the first line is a header, and how to say that this is doubtful."""
-    if any(map(is_text, first)) and (label_key in first or not any(map(looks_like_number, first))):
+    texts = [field for field in first if is_text(field)]
+    if texts and (label_key in texts or not any(map(looks_like_number, first))):
         return True, ""
     if not rows:
         return False, ""
-    if any(is_text(above) and looks_like_number(below) for above, below in zip(first, rows[0], strict=False)):
+    below = rows[0]
+    if any(is_text(above) and looks_like_number(field) for above, field in zip(first, below, strict=False)):
         return True, ""
-    title = f"{', '.join(first[:SHOWN])}{', ...' if len(first) > SHOWN else ''}"
+    if any(is_title(field) for field in texts) and not any(is_title(field) for field in below):
+        return True, ""
     if first[0] == "" and len(first) > 1:  # an empty corner over names, or over the row numbers that pandas writes
-        if is_text(rows[0][0]) or (rows[0][0] in ("0", "1") and (len(rows) > 1 or numbers_columns(first[1:]))):
+        counts = numbers_columns([row[0] for row in rows]) and (len(rows) > 1 or numbers_columns(first[1:]))
+        if is_text(below[0]) or counts:
             return True, ""
-        return False, ""
-    if not all(map(is_number, first)):
-        return False, ""
-    if len(rows) > 1 and all(len(row) == len(first) + 1 and row[-1] for row in rows):
+    if not texts and len(rows) > 1 and all(len(row) == len(first) + 1 and row[-1] for row in rows):
         return True, ""
-    certain, possible = chance_of_header(first, rows)
+    columns = [i for i, field in enumerate(below[: len(first)]) if looks_like_number(field) and first[i]]
+    titles = [first[i] for i in columns]
+    certain, possible = chance_of_header(titles, [[row[i] for i in columns if i < len(row)] for row in rows])
+    if first[0] == "" and 0 not in columns:  # over other row numbers
+        certain = (certain or possible) and WHOLE.fullmatch(below[0]) is not None
+        possible = False
+    shown_titles = f"{', '.join(titles[:SHOWN])}{', ...' if len(titles) > SHOWN else ''}"
     if certain:
-        return True, f" ({title}; if these are values, give --header no)"
-    return False, f" (if {title} in line 1 are names, give --header yes)" if possible else ""
+        return True, f" ({shown_titles}; if these are values, give --header no)"
+    return False, f" (if {shown_titles} in line 1 are names, give --header yes)" if possible else ""
+
+
+def is_title(field: str) -> bool:
+    """Whether a word is a usual title of a column of names or labels."""
+    usual = field.lower() in LABEL_COLUMNS or NUMBERING.fullmatch(field) or NAMING.fullmatch(field)
+    return field != "" and bool(usual)
 
 
 def chance_of_header(first: list[str], rows: list[list[str]]) -> tuple[bool, bool]:
