@@ -25,6 +25,7 @@ from threadpoolctl import threadpool_limits
 from mccgr_cli.blocks.in_memory import MemoryBlocks
 from mccgr_cli.blocks.protocol import Array, Matrix
 from mccgr_cli.blocks.rows import normalize
+from mccgr_cli.cli.rank import Trials
 from mccgr_cli.core.kmeans import largest_coefficient
 from mccgr_cli.core.metrics import evaluate
 from mccgr_cli.files.readers import load
@@ -77,8 +78,9 @@ def without_clusters(seed: int) -> dict[str, tuple[Array, int]]:
 
 def rank(X: Matrix, most: int, jobs: int, normalization: str) -> ranking.Ranking:
     plan = ranking.Plan(tuple(range(2, most + 1)), 20, 0.8, 0, Settings(k=1), GraphSettings())
-    drawn = ranking.draw_samples(X, 3000, 0).astype(np.float64)
-    X, plan, _ = ranking.settled(drawn, plan, normalization)
+    if X.shape[0] > Trials.samples:
+        X = ranking.draw_samples(MemoryBlocks(X), Trials.samples, 0)
+    X, plan, _ = ranking.settled(X.astype(np.float64), plan, normalization)
     tasks = plan.tasks()
     with LocalPool(jobs) as workers:
         results = list(workers.map(ranking.run_task, tasks, (X, plan), None))

@@ -211,7 +211,7 @@ def test_a_file_that_is_no_journal_is_left_alone(refused, classes, tmp_path):
     other.write_bytes(classes.read_bytes())
     for arguments in ((classes,), (classes, "--overwrite"), (other,)):
         said = refused("experiment", *arguments, *FOUR_TRIALS, "-o", tmp_path / "r.h5")
-        assert "is no part of an experiment" in said
+        assert "is not the saved part of a run" in said
         assert other.read_bytes() == classes.read_bytes()
 
 

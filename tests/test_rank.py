@@ -5,6 +5,11 @@ from __future__ import annotations
 import csv
 import io
 import json
+import os
+import signal
+import subprocess
+import sys
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,18 +20,21 @@ from scipy import sparse
 from scipy.cluster.hierarchy import average, cophenet
 from scipy.spatial.distance import squareform
 
+from mccgr_cli.blocks.protocol import Size
 from mccgr_cli.cli.rank import FORMATS
 from mccgr_cli.core.metrics import adjusted_rand_index
 from mccgr_cli.errors import DataError
 from mccgr_cli.files.atomic_write import write_files
 from mccgr_cli.files.container import Contents, encode
+from mccgr_cli.files.lazy_matrix import StoredMatrix
 from mccgr_cli.files.readers import Loaded, load
 from mccgr_cli.output.plots import ranks as plots
 from mccgr_cli.settings import Drawing, GraphSettings, Settings
 from mccgr_cli.workflow import ranking
 from mccgr_cli.workflow.factorization import choose_graph, factorize
-from mccgr_cli.workflow.ranking import criteria, subsamples
+from mccgr_cli.workflow.ranking import criteria, saved, subsamples
 from mccgr_cli.workflow.ranking.choice import columns_of_errors, recommend
+from mccgr_cli.workflow.ranking.room import Room
 
 TEXTURES = Path(__file__).parent.parent / "sample_data" / "textures.h5"
 FAST = ("--runs", 3, "--jobs", 0, "-q")
@@ -290,6 +298,100 @@ def test_same_result_for_any_jobs(mccgr, X_file, tmp_path):
     assert json.dumps(found[0]) == json.dumps(found[1])  # NaN are equal in text
 
 
+@pytest.fixture
+def interrupted(mccgr, monkeypatch):
+    """Run a command that is interrupted after some tasks of a ranking."""
+
+    def run(tasks, *arguments):
+        real, left = ranking.run_task, [None] * tasks
+
+        def perform(*given):
+            if not left:
+                raise KeyboardInterrupt
+            left.pop()
+            return real(*given)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(ranking, "run_task", perform)
+            outcome = mccgr(*arguments)
+        assert outcome.status == 130
+        return outcome
+
+    return run
+
+
+SEVEN_TASKS = ("--k", "2-3", "--runs", 2, "--jobs", 0)  # 3 masks with few_masks, the weights, 2 runs for 3; 2 for 2
+
+
+def test_an_interrupted_ranking_continues_and_writes_the_same_bytes(mccgr, interrupted, X_file, tmp_path):
+    whole, out = tmp_path / "whole" / "r.h5", tmp_path / "cut" / "r.h5"
+    for path in (whole, out):
+        path.parent.mkdir()
+    shown = mccgr("rank", X_file, *SEVEN_TASKS, "-o", whole).stdout
+    for done in (1, 4):
+        said = interrupted(done, "rank", X_file, *SEVEN_TASKS, "-o", out).stderr
+        assert "r.h5.part; the same command continues" in said
+    again = mccgr("rank", X_file, *SEVEN_TASKS, "-o", out)
+    assert "continuing after 5 of 8 tasks" in again.stderr
+    assert again.stdout == shown
+    assert contents_of(out) == contents_of(whole)
+    assert [path.name for path in out.parent.iterdir()] == ["r.h5"]
+
+
+def contents_of(path):
+    contents = load(str(path), kinds=("ranks",)).contents
+    return {name: values.tobytes() for name, values in contents.datasets.items()}, contents.attributes
+
+
+def test_other_options_do_not_continue_a_ranking(mccgr, refused, interrupted, X_file, tmp_path):
+    out = tmp_path / "r.h5"
+    interrupted(2, "rank", X_file, *SEVEN_TASKS, "-o", out)
+    assert "other data or options" in refused("rank", X_file, *SEVEN_TASKS, "--seed", 1, "-o", out)
+    outcome = mccgr("rank", X_file, *SEVEN_TASKS, "--seed", 1, "-o", out, "--overwrite")
+    assert (outcome.status, "continuing" in outcome.stderr) == (0, False)
+
+
+@pytest.mark.parametrize("damage", ["clusters", "starts", "errors", "weights"])
+def test_damaged_tasks_are_repeated(damage):
+    X, _ = planted()
+    plan = ranking.Plan((2, 3), 2, 0.8, 0, Settings(k=2, init="graph"), GraphSettings())
+    task = next(task for task in plan.tasks() if damage in (saved.to_json(ranking.run_task(task, X, plan)) or {}))
+    value = saved.to_json(ranking.run_task(task, X, plan))
+    assert saved.from_json(task, json.loads(json.dumps(value)), X.shape, plan) is not None
+    wrong = [None, [], 5, {}, {damage: None}, {damage: "AAAA"}, {damage: [1.0]}, {damage: {"2": "AAAA", "3": "AAAA"}}]
+    beyond = {str(k): saved.packed(np.full(len(X), 9), saved.CLUSTERS) for k in (2, 3)}
+    wrong += [{"clusters": beyond}] if damage == "clusters" else []
+    for one in wrong:
+        assert saved.from_json(task, value | one if isinstance(one, dict) and one else one, X.shape, plan) is None
+
+
+def test_run_continues_the_ranking_that_was_interrupted(mccgr, interrupted, X_file, tmp_path):
+    out = tmp_path / "out"
+    interrupted(3, "run", X_file, "--jobs", 0, "-o", out)
+    again = mccgr("run", X_file, "--jobs", 0, "-o", out)
+    assert again.status == 0
+    assert "continuing after 3 of" in again.stderr
+    assert not list(out.glob("*.part"))
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(os.name != "posix", reason="needs SIGKILL")
+def test_a_killed_ranking_continues_and_writes_the_same(mccgr, X_file, tmp_path):
+    out, part = tmp_path / "r.h5", tmp_path / "r.h5.part"
+    arguments = ["--k", "2-4", "--runs", "12", "--jobs", "2"]
+    command = [sys.executable, "-m", "mccgr_cli", "rank", str(X_file), *arguments, "-o", str(out)]
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True)
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline and not (part.exists() and part.read_bytes().count(b"\n") > 3):
+        time.sleep(0.01)
+    os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+    assert not out.exists()
+    assert "continuing after" in mccgr("rank", X_file, *arguments, "-o", out).stderr
+    mccgr("rank", X_file, *arguments, "-o", tmp_path / "whole.h5")
+    assert contents_of(out) == contents_of(tmp_path / "whole.h5")
+
+
 def test_every_format_says_the_same():
     X, _ = planted()
     found = ranked(X, (2, 3, 4), runs=3)
@@ -343,6 +445,38 @@ def test_a_k_that_occurs_twice_is_not_drawn():
     columns = criteria_columns([0.5, 1.0], [1, 0.6, 0.2]) | {"k": np.array([1, 2, 2])}
     with pytest.raises(DataError, match="twice"):
         plots.criteria([Loaded(Contents("ranks", columns), "r.h5", "0" * 64)], Drawing(), pytest.fail)
+
+
+@pytest.mark.parametrize("form", ["dense", "sparse"])
+def test_samples_are_drawn_from_a_file_that_is_larger_than_the_memory(mccgr, tmp_path, monkeypatch, form):
+    X, _ = planted(6000, 240)
+    if form == "sparse":
+        X = sparse.csr_array(X * (np.median(X) < X))
+    write_files({tmp_path / "X.h5": encode(Contents("matrix", {"X": X}))}, overwrite=False)
+    drawn = ("rank", tmp_path / "X.h5", "--k", "2-3", "--samples", 80, *FAST, "--format", "json")
+    whole = mccgr(*drawn)
+    monkeypatch.setattr(StoredMatrix, "load", pytest.fail)
+    little = mccgr(*drawn, "--memory", "10MB")
+    assert (little.status, little.stdout) == (0, whole.stdout)
+
+
+def test_samples_that_do_not_fit_are_refused_with_the_number_that_does(mccgr, refused, tmp_path):
+    X, _ = planted(6000, 240)
+    write_files({tmp_path / "X.h5": encode(Contents("matrix", {"X": X}))}, overwrite=False)
+    some = ("rank", tmp_path / "X.h5", "--k", "2", "--memory", "10MB", *FAST)
+    said = refused(*some)
+    assert said.startswith("--memory 10 MB: 3000 samples of 240 features take 129 MB; give --samples ")
+    most = int(said.split("--samples ")[1].split(",")[0])
+    assert f"give --samples {most}," in refused(*some, "--samples", most + 1)
+    assert "give --k, or more --memory" in refused("run", some[1], "--memory", "10MB", "-q", "-o", tmp_path / "out")
+
+
+def test_fewer_processes_are_used_where_more_do_not_fit():
+    room = Room(10e6, Size(6000, 240, 8))
+    assert [room.jobs(samples, 8) for samples in (60, 500, 800)] == [8, 1, 1]
+    assert room.jobs(60, 0) == 0
+    sizes = [room.needed(samples) for samples in (60, 500, 3000)]
+    assert sizes == sorted(sizes)
 
 
 def test_few_of_many_samples_are_used_and_that_is_said(mccgr, X_file):

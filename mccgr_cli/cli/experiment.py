@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from dataclasses import MISSING, asdict, dataclass, fields
 from typing import TYPE_CHECKING, Any
 
@@ -104,6 +102,7 @@ def command(
     """
     from mccgr_cli.cli.job import Job
     from mccgr_cli.errors import DataError, ParameterError
+    from mccgr_cli.files.journal import identity_of
     from mccgr_cli.files.readers import split_inner
     from mccgr_cli.workflow import experiment
 
@@ -130,12 +129,10 @@ def perform_trials(job: Job, plan: Plan, X: Any, labels: Any, identity: str) -> 
     """Run all trials that are not in the journal yet, then write the results."""
     from mccgr_cli.errors import DataError
     from mccgr_cli.files.container import Contents
-    from mccgr_cli.files.journal import Journal
+    from mccgr_cli.files.journal import Journal, beside
     from mccgr_cli.workflow import experiment
 
-    path = job.paths[0]
-    journal = Journal(path.with_name(f"{path.name}.part"), identity, job.output.overwrite)
-    try:
+    with Journal(beside(job.paths[0]), identity, job.output.overwrite) as journal:
         for name in [name for name, rows in journal.done.items() if not experiment.are_results(rows)]:
             del journal.done[name]
         trials, before = plan.trials(), list(journal.done.values())
@@ -153,9 +150,6 @@ def perform_trials(job: Job, plan: Plan, X: Any, labels: Any, identity: str) -> 
                 show(rows)
         rows = [row for trial in trials for row in journal.done[trial.name]]
         job.write(Contents("results", experiment.results_columns(rows), {"runs": plan.runs, "seed": plan.seed}))
-        journal.remove()
-    finally:
-        journal.close()
 
 
 def make_plan(comparison: Comparison, sweeps: Sweeps, settings: Settings, graph: GraphSettings) -> Plan:
@@ -173,11 +167,3 @@ def make_plan(comparison: Comparison, sweeps: Sweeps, settings: Settings, graph:
         restarts=comparison.cluster_restarts,
         **values,
     )
-
-
-def identity_of(parameters: dict[str, Any], sha256: str) -> str:
-    """Results with the same identity belong to the same experiment."""
-    from mccgr_cli import __version__
-
-    text = json.dumps([__version__, sha256, parameters], sort_keys=True, default=str)
-    return hashlib.sha256(text.encode()).hexdigest()

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import math
-from dataclasses import dataclass
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from mccgr_cli.catalog import RANK_DECIMALS, RANK_HEADINGS
 from mccgr_cli.cli import options, types
+from mccgr_cli.cli.group import invocation
 from mccgr_cli.cli.options import MatrixInput, Output, Resources
 from mccgr_cli.cli.time_limit import limited
 from mccgr_cli.fields import Bounds, basic_option, whole
@@ -17,6 +19,8 @@ from mccgr_cli.settings import GraphSettings, RowSettings, Settings
 if TYPE_CHECKING:
     from mccgr_cli.blocks.protocol import Matrix
     from mccgr_cli.cli.job import Caller, Job
+    from mccgr_cli.files.journal import Journal
+    from mccgr_cli.files.readers import Loaded
     from mccgr_cli.workflow.ranking import Plan, Ranking
 
 
@@ -63,7 +67,7 @@ KEPT = {
 @options.preset
 @options.matrix("MATRIX")
 @options.gathered("graph", GraphSettings)
-@options.resources("jobs", "scheduler", "time_limit")
+@options.resources("jobs", "memory", "scheduler", "time_limit")
 def command(
     matrix: MatrixInput,
     trials: Trials,
@@ -85,6 +89,9 @@ def command(
     as well as the best k. Second, the column 'least cluster' decides among them: the k with the highest value is
     recommended. If no k predicts better than k = 1, the recommendation is k = 1: the data show no
     structure.
+
+    With -o FILE, finished tasks are saved in FILE.part. After an interruption, give the same command again: it
+    continues. The result does not depend on the interruption, --jobs or --scheduler.
 
     \b
     Examples:
@@ -110,7 +117,9 @@ def rank(
 ) -> None:
     """Recommend a number of components; print the criteria in this style, and write them if there is an output."""
     from mccgr_cli.cli.job import Job, show
-    from mccgr_cli.workflow import ranking, stages
+    from mccgr_cli.files.journal import identity_of
+    from mccgr_cli.files.readers import split_inner
+    from mccgr_cli.workflow import ranking
     from mccgr_cli.workflow.texts import normalization_for
 
     parameters = options.parameters(matrix, settings, graph, trials, normalize=normalize)
@@ -118,40 +127,81 @@ def rank(
     with Job("rank", output, parameters, resources=resources, caller=caller) as job:
         loaded = job.load_matrix(matrix)
         normalize = normalization_for(loaded, normalize)
-        X = stages.prepare(loaded, "none", "float64")
-        whole = X.shape[0]
-        X = ranking.draw_samples(X, trials.samples, settings.seed)
+        whole = loaded.contents["X"].shape[0]
+        X = load_samples(job, loaded, trials.samples, settings.seed)
         ks = trials.ks or ranking.usual_ks(X.shape, trials.share)
         plan = ranking.Plan(ks, trials.runs, trials.share, settings.seed, settings, graph)
         ranking.check_plan(plan, X.shape)
         job.parameters["ks"] = ks
-        X, plan, settled = ranking.settled(X, plan, normalize)
-        if settled.choice is not None:
-            job.reporter.note(f"{settled.choice}, for k = {plan.settings.k}")
-        if X.shape[0] < whole:
-            job.reporter.note(f"{X.shape[0]} of {whole} samples are used, drawn at random (--samples)")
-        found = do_tasks(job, X, plan)
-        if style is not None and not job.to_stdout:
-            show(FORMATS[style](found))
-        if output.path is not None:
-            job.write(ranking.ranks_contents(found, plan, X.shape[0], settled.normalize))
+        identity = identity_of({**job.parameters, "source": split_inner(matrix.source)[1]}, loaded.sha256)
+        with open_journal(job, identity) as journal:
+            X, plan, settled = ranking.settled(X, plan, normalize)
+            if settled.choice is not None:
+                job.reporter.note(f"{settled.choice}, for k = {plan.settings.k}")
+            if X.shape[0] < whole:
+                job.reporter.note(f"{X.shape[0]} of {whole} samples are used, drawn at random (--samples)")
+            found = do_tasks(job, X, plan, journal)
+            if style is not None and not job.to_stdout:
+                show(FORMATS[style](found))
+            if output.path is not None:
+                job.write(ranking.ranks_contents(found, plan, X.shape[0], settled.normalize))
 
 
-def do_tasks(job: Job, X: Matrix, plan: Plan) -> Ranking:
-    """The criteria for every k, computed by the workers of the job."""
+def load_samples(job: Job, loaded: Loaded, most: int, seed: int) -> Matrix:
+    """The samples to rank by: all, or ``most`` of more. The others stay in the file, if it is HDF5 by rows."""
+    from mccgr_cli.blocks.from_file import blocks_of
+    from mccgr_cli.system.processes import usable_cores
     from mccgr_cli.workflow import ranking
+    from mccgr_cli.workflow.ranking.room import Room
 
-    tasks = plan.tasks()
-    outcomes: list[Any] = [None] * len(tasks)
-    with job.workers(len(tasks)) as workers, job.reporter.counting("tasks") as count:
-        count("ranking", 0, len(tasks))
-        for done, (number, outcome) in enumerate(workers.as_completed(ranking.run_task, tasks, (X, plan), None), 1):
-            outcomes[number] = outcome
-            count("ranking", done, len(tasks))
-    found = ranking.combine(tasks, outcomes, X, plan)
-    for k, why in sorted(found.failures.items()):
+    raw = loaded.contents.datasets.pop("X").prepared_as("none", "float64")
+    resources, used = job.resources, min(raw.shape[0], most)
+    if resources.memory is not None:
+        room = Room(resources.memory, raw.size)
+        room.check(used, "" if job.caller is None else "give --k")
+        wanted = usable_cores() if resources.jobs is None else resources.jobs
+        jobs = room.jobs(used, wanted)
+        if resources.scheduler is None and jobs < wanted:
+            job.resources = replace(resources, jobs=jobs)
+            job.reporter.note(f"--jobs {jobs}: more processes do not fit into --memory")
+        if not raw.in_file and raw.size.bytes > resources.memory:
+            job.reporter.note(f"{loaded.name}: loaded whole; only HDF5 by rows can stay on disk")
+    return raw.load() if used == raw.shape[0] else ranking.draw_samples(blocks_of(raw.stream()), used, seed)
+
+
+def open_journal(job: Job, identity: str) -> AbstractContextManager[Journal | None]:
+    """Where finished tasks are saved: beside the output, if that is a file."""
+    from mccgr_cli.files.journal import Journal, beside
+
+    if not job.paths or job.to_stdout:
+        return nullcontext()
+    return Journal(beside(job.paths[0]), identity, job.output.overwrite)
+
+
+def do_tasks(job: Job, X: Matrix, plan: Plan, journal: Journal | None) -> Ranking:
+    """The criteria for every k, computed by the workers of the job. Tasks in the journal are not repeated."""
+    from mccgr_cli.workflow import ranking
+    from mccgr_cli.workflow.ranking import saved
+
+    tasks, outcomes = plan.tasks(), {}
+    if journal is not None:
+        invocation().leaves = f"finished tasks are saved in {journal.path}; the same command continues"
+        found = {task: saved.from_json(task, journal.done.get(task.name), X.shape, plan) for task in tasks}
+        outcomes = {task: outcome for task, outcome in found.items() if outcome is not None}
+    left = [task for task in tasks if task not in outcomes]
+    if outcomes:
+        job.reporter.note(f"continuing after {len(outcomes)} of {len(tasks)} tasks")
+    with job.workers(len(left)) as workers, job.reporter.counting("tasks") as count:
+        count("ranking", len(outcomes), len(tasks))
+        for number, outcome in workers.as_completed(ranking.run_task, left, (X, plan), None):
+            outcomes[left[number]] = outcome
+            if journal is not None and (value := saved.to_json(outcome)) is not None:
+                journal.add(left[number].name, value)
+            count("ranking", len(outcomes), len(tasks))
+    ranked = ranking.combine(tasks, [outcomes[task] for task in tasks], X, plan)
+    for k, why in sorted(ranked.failures.items()):
         job.reporter.note(f"k={k}: a run failed: {why}")
-    return found
+    return ranked
 
 
 def as_rows(found: Ranking) -> list[dict[str, Any]]:

@@ -7,12 +7,15 @@ checksum. A damaged or incomplete line is skipped when the journal is opened aga
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import json
 import os
 import zlib
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
+from mccgr_cli import __version__
 from mccgr_cli.errors import OutputError
 from mccgr_cli.files.atomic_write import output_errors
 from mccgr_cli.system.locks import try_lock
@@ -23,7 +26,8 @@ OPENING = b'{"run": "'  # every journal begins with this
 class Journal:
     """Results of finished pieces, by name, in ``done``. Only one process at a time can open a journal.
 
-    The journal of another run is an error, unless it may be replaced (``overwrite``).
+    The journal of another run is an error, unless it may be replaced (``overwrite``). As a context manager, a journal
+    is deleted at the end of the block, and kept if the block fails.
     """
 
     def __init__(self, path: Path, identity: str, overwrite: bool = False) -> None:
@@ -42,11 +46,21 @@ class Journal:
             self.close()
             raise
 
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is None:
+            self.remove()
+        self.close()
+
     def _open(self, identity: str, overwrite: bool) -> None:
         self._file.seek(0)
         content = self._file.read()
         if not content.startswith(OPENING[: len(content)]):
-            raise OutputError(str(self.path), "is no part of an experiment", "choose another name with -o, or move it")
+            raise OutputError(
+                str(self.path), "is not the saved part of a run", "choose another name with -o, or move it"
+            )
         lines = content[: content.rfind(b"\n") + 1].splitlines(keepends=True)
         if lines and parsed(lines[0]) != {"run": identity}:
             if not overwrite:
@@ -82,7 +96,17 @@ class Journal:
         """Delete the journal, after the result is written."""
         with contextlib.suppress(OSError):
             self.path.unlink()
-        self.close()
+
+
+def beside(path: Path) -> Path:
+    """The journal of the run that writes this output."""
+    return path.with_name(f"{path.name}.part")
+
+
+def identity_of(parameters: Mapping[str, Any], sha256: str) -> str:
+    """The identity of a run: its options, its input and the version. Pieces with the same identity belong together."""
+    text = json.dumps([__version__, sha256, parameters], sort_keys=True, default=str)
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def checksum(name: str, result: Any) -> int:

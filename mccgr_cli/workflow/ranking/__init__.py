@@ -15,8 +15,8 @@ import numpy as np
 from scipy import sparse
 
 from mccgr_cli.blocks.in_memory import MemoryBlocks
-from mccgr_cli.blocks.protocol import Array, Matrix
-from mccgr_cli.blocks.rows import normalize
+from mccgr_cli.blocks.protocol import Array, BlockSource, Matrix
+from mccgr_cli.blocks.rows import normalize, take_rows
 from mccgr_cli.blocks.threads import one_thread
 from mccgr_cli.catalog import RANK_HEADINGS
 from mccgr_cli.core.graph import search_points
@@ -70,6 +70,10 @@ class Task:
     number: int = 0  # of the draw or mask
     ks: tuple[int, ...] = ()  # of the runs
 
+    @property
+    def name(self) -> str:
+        return f"{self.kind} {self.number} {','.join(map(str, self.ks))}"
+
 
 @dataclass(frozen=True)
 class Ranking:
@@ -109,12 +113,10 @@ def check_plan(plan: Plan, shape: tuple[int, int]) -> None:
         raise ParameterError("--k", what, f"give at most {most}")
 
 
-def draw_samples(X: Matrix, most: int, seed: int) -> Matrix:
-    """X, or ``most`` random samples of a larger X in their order."""
-    if X.shape[0] <= most:
-        return X
-    rows = np.sort(np.random.default_rng([seed, 0]).choice(X.shape[0], most, replace=False))
-    return X[rows]
+def draw_samples(source: BlockSource, most: int, seed: int) -> Matrix:
+    """``most`` random samples of a larger X, in their order; one pass over X."""
+    rows = np.sort(np.random.default_rng([seed, 0]).choice(source.shape[0], most, replace=False))
+    return take_rows(source, rows)
 
 
 def settled(X: Matrix, plan: Plan, normalization: str) -> tuple[Matrix, Plan, Settled]:
@@ -145,10 +147,15 @@ def run_task(task: Task, X: Matrix, plan: Plan) -> Any:
 
 def runs_of_draw(task: Task, X: Matrix, plan: Plan) -> dict[int, Run | MccgrError]:
     """The runs on random samples, which are the same for every k."""
-    rng = np.random.default_rng([plan.seed, 1, task.number])
-    rows = np.sort(rng.choice(X.shape[0], plan.drawn(X.shape[0]), replace=False))
-    settings = replace(plan.settings, seed=int(rng.integers(2**31)))
-    return cluster_subsample(X, rows, settings, plan.graph, task.ks)
+    rows, seed = draw(task.number, X.shape[0], plan)
+    return cluster_subsample(X, rows, replace(plan.settings, seed=seed), plan.graph, task.ks)
+
+
+def draw(number: int, samples: int, plan: Plan) -> tuple[Array, int]:
+    """Random samples, and the seed of the factorizations of them."""
+    rng = np.random.default_rng([plan.seed, 1, number])
+    rows = np.sort(rng.choice(samples, plan.drawn(samples), replace=False))
+    return rows, int(rng.integers(2**31))
 
 
 def errors_under_mask(number: int, X: Matrix, plan: Plan) -> list[float]:

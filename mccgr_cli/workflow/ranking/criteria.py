@@ -48,8 +48,11 @@ class Consensus:
         together = np.zeros_like(drawn)
         for run in runs:
             together += (run[:, None] == run) & (run != ABSENT)
-        shares = np.divide(together, drawn, out=np.zeros_like(together), where=drawn > 0)
-        self.shares, self.known = squareform(shares, checks=False), squareform(drawn, checks=False) > 0
+        np.divide(together, drawn, out=together, where=drawn > 0)
+        self.known = squareform(drawn, checks=False) > 0
+        del drawn  # as large as all pairs
+        self.shares = squareform(together, checks=False)
+        del together
         if self.known.any():  # pairs that no run drew get the mean
             self.shares[~self.known] = self.shares[self.known].mean()
         self.tree = average(1 - self.shares)
@@ -60,10 +63,12 @@ class Consensus:
         J.-P. Brunet, P. Tamayo, T. R. Golub, J. P. Mesirov: Metagenes and molecular pattern discovery using matrix
         factorization. PNAS 101(12), 2004.
         """
-        distances, heights = 1 - self.shares[self.known], cophenet(self.tree)[self.known]
+        distances, heights = 1 - self.shares[self.known].astype(np.float64), cophenet(self.tree)[self.known]
         if len(distances) < 2 or np.ptp(distances) == 0 or np.ptp(heights) == 0:
             return float("nan")
-        return float(np.corrcoef(distances, heights)[0, 1])
+        distances -= distances.mean()
+        heights -= heights.mean()
+        return float(distances @ heights / (np.linalg.norm(distances) * np.linalg.norm(heights)))
 
     def dispersion(self) -> float:
         """4 mean (c - 1/2)^2 over all pairs, with c their consensus: 1 if all runs agree about all pairs.
@@ -125,9 +130,12 @@ def pairs(counts: Array) -> Array:
 
 
 def signature(W: Array, rows: Array) -> Array:
-    """A random projection (n, 2) of WW', which identifies a start W whatever the order of its components."""
+    """A random projection (n, 2) of WW', which identifies a start W whatever the order of its components.
+
+    It has single precision, so that a journal has few bytes.
+    """
     directions = np.random.default_rng(0).standard_normal((int(rows.max()) + 1, 2))[rows]
-    return np.asarray(W @ (W.T @ directions))
+    return np.asarray(W @ (W.T @ directions), dtype=np.float32)
 
 
 def distinct_runs(starts: Sequence[tuple[Array, Array]]) -> list[int]:
