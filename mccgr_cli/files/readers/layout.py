@@ -134,17 +134,28 @@ def chance_of_header(first: list[str], rows: list[list[str]]) -> tuple[bool, boo
         return False, False
     years = all(WHOLE.fullmatch(field) and int(float(field)) in YEARS for field in first)
     below = any(is_number(field) and float(field) in YEARS for row in rows for field in row)
+    following = len(first) > 2 and is_counting(first) and not any(map(is_counting, rows))
     positions = numbers_columns(first) and not any(map(numbers_columns, rows))
     is_whole = all(map(WHOLE.fullmatch, first)) and all(any(map(is_fraction, row)) for row in rows)
     unlike = is_whole and len(first) > 2 and len(rows) > 2  # all other lines have fractions
     alone = not any(map(is_sorted, rows))
-    certain = (years and not below) or (positions and len(first) > 2) or unlike or (alone and len(first) >= FEW)
-    return certain, positions or (alone and len(first) > 2)
+    certain = (
+        (years and (following or not below))
+        or (positions and len(first) > 2)
+        or unlike
+        or (alone and len(first) >= FEW)
+    )
+    return certain, years or numbers_columns(first) or (alone and len(first) > 2)
 
 
 def numbers_columns(fields: list[str]) -> bool:
     """Whether these are 0, 1, 2, ... or 1, 2, 3, ..."""
     return any(fields == [str(i + start) for i in range(len(fields))] for start in (0, 1))
+
+
+def is_counting(fields: list[str]) -> bool:
+    """Whether each field is the whole number after the one before."""
+    return all(map(WHOLE.fullmatch, fields)) and all(float(b) - float(a) == 1 for a, b in pairwise(fields))
 
 
 def is_fraction(field: str) -> bool:
@@ -187,7 +198,7 @@ def is_naming(column: int, header: list[str] | None, data: list[list[str]], afte
     numbering, naming = (pattern.fullmatch(header[column]) is not None for pattern in (NUMBERING, NAMING))
     if leads and numbering and all(map(WHOLE.fullmatch, fields)):
         return True
-    differ = len(set(fields)) == len(fields) > 2
+    differ = len(set(fields)) == len(fields) > (1 if leads else 2)
     return (numbering or naming) and (all(map(is_text, fields)) or (differ and all(map(WHOLE.fullmatch, fields))))
 
 
