@@ -83,7 +83,8 @@ def find_layout(
         labels = usual_labels((header or [])[:known], leads)
     else:
         labels = find_column(header, width, label_key, where)
-    naming = [] if known < 2 else [i for i in range(known) if i != labels and is_naming(i, header, data, labels == 0)]
+    columns = [] if known < 2 else range(known) if header else [int(labels == 0)]  # only titles tell of later ones
+    naming = [i for i in columns if i != labels and is_naming(i, header, data, labels == 0)]
     naming.sort(key=lambda column: not any(is_text(row[column]) for row in data if column < len(row)))
     names, unused = (naming[0], tuple(sorted(naming[1:]))) if naming else (None, ())
     return Layout(header, width, names, labels, label_key is None, unused, blank, doubt)
