@@ -6,6 +6,7 @@
     python -m benchmarks texts FILE ...      clusters of texts, with and without tf-idf; see its --help
     python -m benchmarks rank-time --before CHECKOUT    mccgr rank in an older version and in this one
     python -m benchmarks display ...         what a terminal shows of a command, and when it is silent
+    python -m benchmarks timelimit ...       whether a long run ends in time, and is continued to the same bytes
 
 DATA has matrices/COIL20.mat, matrices/TDT2.mat, and caltech101/ with images. Without --data, the parts that need these
 files are left out. All programs are compared in the same run: run nothing else meanwhile. It takes about 25 minutes.
@@ -30,6 +31,7 @@ from benchmarks import (
     solvers,
     suite,
     texts,
+    timelimit,
 )
 from benchmarks.timing import machine
 
@@ -37,6 +39,7 @@ from benchmarks.timing import machine
 def main() -> None:
     # These have options of their own.
     apart = {"suite": suite.main, "display": display.main, "texts": texts.main, "rank-time": rank_time.main}
+    apart["timelimit"] = timelimit.main
     if sys.argv[1:2] and sys.argv[1] in apart:
         apart[sys.argv[1]](sys.argv[2:])
         return

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import io
+import math
 import threading
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -90,7 +92,7 @@ def test_every_phase_of_a_factorization_leaves_a_line_if_it_is_long(mccgr, X_fil
         f"reading {X_file}",
         *("reading the matrix", "choosing options", "weighing features", "finding principal axes"),
         *("finding neighbours", "weighing edges", "checking the graph", "measuring features", "dividing the graph"),
-        *("learning landmarks", "scoring outliers", "writing the result"),
+        *("preparing the iterations", "learning landmarks", "scoring outliers", "writing the result"),
     ]
 
 
@@ -153,6 +155,23 @@ def test_a_terminal_shows_the_phase_a_bar_and_the_time(monkeypatch):
             assert name == "scoring outliers: finding neighbours"
             assert rest.strip("━╺╸ ") == "25/100 samples 00:00:12 left 00:00:30"
     assert display.live is None
+
+
+def test_the_time_left_counts_from_when_the_work_was_known(monkeypatch):
+    now = [1000.0]
+    monkeypatch.setattr(phases, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    lines = progress.PhaseLines()
+    with listening(lines), phase("finding neighbours", "samples"):
+        expect(10, "samples")
+        advance(10, "samples")
+        with phase("building an index"):
+            assert progress.described(lines.active) == ("finding neighbours: building an index", "", "")
+        now[0] += 1000
+        expect(90, "samples")
+        now[0] += 6
+        lines.due = math.inf
+        advance(20, "samples")
+        assert progress.described(lines.active) == ("finding neighbours", "30/100 samples", "left 00:00:21")
 
 
 def test_a_result_is_printed_below_nothing(monkeypatch):

@@ -14,14 +14,14 @@ from mccgr_cli.cli.types import Duration
 from mccgr_cli.core import neighbours, solver
 from mccgr_cli.files.readers import load
 from mccgr_cli.system import time_limit
-from mccgr_cli.system.signals import postponed_interrupts
+from mccgr_cli.system.signals import ALARM, postponed_interrupts
 from mccgr_cli.system.time_limit import TimeLimit, TimeUp, alarmed
 from mccgr_cli.workflow import experiment, ranking, stages
 
 STEP = 200.0  # seconds of an iteration, on the clock of the tests
 LIMIT = ("--time-limit", "1h")  # 17 iterations, one more, and a minute for writing
 OPTIONS = ("--k", 3, "--iterations", 30, "--tolerance", 0)
-needs_alarms = pytest.mark.skipif(not hasattr(signal, "SIGALRM"), reason="needs alarms")
+needs_alarms = pytest.mark.skipif(ALARM is None, reason="needs alarms")
 
 
 class Clock:
@@ -39,6 +39,7 @@ def clock(monkeypatch):
     made, step = Clock(), solver.SolverRun.step
 
     def slow(run):
+        assert ALARM is None or signal.getitimer(signal.ITIMER_REAL)[0] == 0.0  # nothing cuts an iteration short
         made.time += STEP
         step(run)
 
@@ -127,6 +128,21 @@ def test_the_best_start_so_far_is_the_result(mccgr, X_file, tmp_path):
     assert is_same(factors(tmp_path / "F.h5"), factors(tmp_path / "whole.h5"))
 
 
+@needs_alarms
+@pytest.mark.usefixtures("clock")
+def test_without_time_for_landmarks_the_result_so_far_has_none(mccgr, X_file, tmp_path, monkeypatch):
+    def late(*_):
+        signal.raise_signal(signal.SIGALRM)
+
+    with monkeypatch.context() as patch:
+        patch.setattr("mccgr_cli.workflow.prediction.learn_density", late)
+        assert mccgr("factorize", X_file, *OPTIONS, *LIMIT, "-o", tmp_path / "F.h5").status == 124
+    assert "landmarks/points" not in factors(tmp_path / "F.h5")
+    assert mccgr("cluster", tmp_path / "F.h5", "-o", tmp_path / "C.h5").status == 0
+    assert mccgr("factorize", "--resume", tmp_path / "F.checkpoint.h5", "--overwrite").status == 0
+    assert "landmarks/points" in factors(tmp_path / "F.h5")
+
+
 @pytest.mark.usefixtures("clock")
 def test_a_matrix_from_a_pipe_has_a_result_but_no_checkpoint(mccgr, X_file, tmp_path):
     ended = mccgr("factorize", "-", *OPTIONS, *LIMIT, "-o", tmp_path / "F.h5", stdin=X_file.read_bytes())
@@ -172,11 +188,23 @@ def test_an_experiment_keeps_its_finished_runs_and_the_same_command_continues(mc
 
 
 @needs_alarms
-def test_a_ranking_ends_with_its_workers(refused, X_file, tmp_path, monkeypatch):
-    monkeypatch.setattr(ranking, "run_task", lambda *_: signal.raise_signal(signal.SIGALRM))
-    command = ("rank", X_file, "--k", "2-3", "--runs", 2, "--jobs", 0, "-o", tmp_path / "R.h5", "-q")
-    assert refused(*command, *LIMIT, status=124).startswith("mccgr: ended by --time-limit 3600s; ")
-    assert "R.h5" not in names(tmp_path)
+def test_a_ranking_keeps_its_finished_tasks_and_the_same_command_continues(mccgr, X_file, tmp_path, monkeypatch):
+    command = ("rank", X_file, "--k", "2-3", "--runs", 2, "--jobs", 0, "-o", tmp_path / "R.h5")
+    real, left = ranking.run_task, [None, None]
+
+    def late(*given):
+        left.pop() if left else signal.raise_signal(signal.SIGALRM)
+        return real(*given)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(ranking, "run_task", late)
+        ended = mccgr(*command, *LIMIT, "-q")
+    kept = f"finished tasks are saved in {tmp_path / 'R.h5'}.part; the same command continues"
+    assert (ended.status, ended.stderr) == (124, f"mccgr: ended by --time-limit 3600s; {kept}\n")
+    done = mccgr(*command, *LIMIT)
+    assert done.status == 0
+    assert "continuing after 2 of" in done.stderr
+    assert names(tmp_path) == ["R.h5", "X.h5"]
 
 
 @pytest.mark.usefixtures("clock")

@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from mccgr_cli.cli.progress import Columns, LongPhases, Staging, clock, described, rate
+from mccgr_cli.cli.progress import Columns, LongPhases, Staging, clock, counted, described, rate
 from mccgr_cli.system.phases import Phase
 
 if TYPE_CHECKING:
@@ -75,8 +75,8 @@ class PhaseDisplay(LongPhases):
             return Group()
         name, done, left = described(shown)
         cells: list[Any] = [self.spinner, Text(name, style="bold", no_wrap=True, overflow="ellipsis")]
-        counting = next((one for one in reversed(shown) if one.total and one.done), None)
-        if counting is not None:
+        counting = counted(shown)
+        if counting.total and counting.done:
             cells.append(ProgressBar(counting.total, counting.done, width=PHASE_WIDTH))
         line = Table.grid(padding=(0, 1))
         line.add_row(*cells, *(Text(one, no_wrap=True) for one in (done, clock(shown[0].age), left)))

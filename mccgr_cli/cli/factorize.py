@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,10 +13,16 @@ import click
 
 from mccgr_cli.catalog import SILENCED
 from mccgr_cli.cli import options, types
-from mccgr_cli.cli.checkpointing import Checkpointing, checkpointing, keeper_for, refuse_what_resume_decides
+from mccgr_cli.cli.checkpointing import (
+    Checkpointing,
+    checkpointing,
+    keeper_for,
+    refuse_checkpoint,
+    refuse_what_resume_decides,
+)
 from mccgr_cli.cli.help import GroupedOption
 from mccgr_cli.cli.options import MatrixInput, Output, Resources
-from mccgr_cli.cli.time_limit import end_if_stopped, limited, watching_time, with_default_file
+from mccgr_cli.cli.time_limit import end_if_stopped, finished, limited, watching_time, with_default_file
 from mccgr_cli.errors import MccgrError, ParameterError
 from mccgr_cli.fields import GRAPH, settings_of
 from mccgr_cli.settings import AUTO, INITS, NORMALIZATIONS, GraphSettings, RowSettings, Settings
@@ -61,7 +68,7 @@ class Factorization:
 @options.gathered("rows", RowSettings)
 @options.output
 @options.preset
-@options.matrix("MATRIX", unless="resume")
+@options.matrix("MATRIX", unless="resume", callback=refuse_checkpoint)
 @click.option(
     "--graph",
     "graph_file",
@@ -119,12 +126,11 @@ def factorize(
     """Factorize a matrix file and write a factors file."""
     from mccgr_cli.cli.job import Job
     from mccgr_cli.cli.samples import note_choice, prepared
-    from mccgr_cli.core.landmarks import learn_landmarks, size_of_landmarks
-    from mccgr_cli.core.outliers import learn_density
+    from mccgr_cli.core.landmarks import size_of_landmarks
     from mccgr_cli.core.solver import check_solver, uses_graph
     from mccgr_cli.workflow import factorization, stages
     from mccgr_cli.workflow.choice import without_graph
-    from mccgr_cli.workflow.prediction import with_landmarks
+    from mccgr_cli.workflow.prediction import learn_for_prediction, with_landmarks
 
     settings, resumes = request.settings, checkpointing.resume is not None
     check_start_option(request, resumes)
@@ -167,11 +173,14 @@ def factorize(
             ):
                 resumed = kept.progress if kept is not None else None
                 factors = factorization.factorize(X, settings, A, starts, on_step, resumed, on_pause)
-                landmarks = learn_landmarks(X, factors.rho, settings.k, graph.evenness)
-                density, outlier = learn_density(X, landmarks, settings.k)
+                learn = partial(learn_for_prediction, X, factors.rho, settings.k, graph.evenness)
+                predicting = finished(learn, factors.stopped)
         job.reporter.note(describe(factors, settings))
         contents = stages.factors_contents(factors, settings, settled.normalize, names, health, choice, settled.idf)
-        contents = with_landmarks(contents, landmarks, density, outlier)
+        if predicting is None:
+            job.reporter.note("no time for landmarks and outlier scores; the continued run has them")
+        else:
+            contents = with_landmarks(contents, *predicting)
         with keeper.finishing(factors.stopped) if keeper is not None else nullcontext():
             job.write(contents)
         end_if_stopped(job, keeper, factors)

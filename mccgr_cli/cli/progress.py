@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from mccgr_cli.workflow.experiment import Plan
 
 LINE_EVERY = 5.0  # seconds between two plain lines
-LONG = 5.0  # seconds from which on a phase leaves a line
+LONG = 2.0  # seconds from which on a phase leaves a line
 PHASE_LINE_EVERY = 20.0  # seconds between two plain lines about the same phase
 
 
@@ -210,10 +210,15 @@ class PhaseLines(LongPhases):
 
 def described(active: Sequence[Phase]) -> tuple[str, str, str]:
     """What is being done, how much of it, and the time left; ``active`` are phases within each other."""
-    counting = next((one for one in reversed(active) if one.done), active[-1])
-    names = dict.fromkeys((active[0].name, counting.name))
-    left = counting.age / counting.done * (counting.total - counting.done) if counting.total and counting.done else 0
-    return ": ".join(names), amount(counting), f"left {clock(left)}" if left > 0 else ""
+    shown = counted(active)
+    names = dict.fromkeys((active[0].name, shown.name))
+    return ": ".join(names), amount(shown), f"left {clock(shown.left)}" if shown.left > 0 else ""
+
+
+def counted(active: Sequence[Phase]) -> Phase:
+    """The phase whose amount is shown: the innermost, unless it has a unit and another one is ahead of it."""
+    inner = active[-1]
+    return inner if not inner.unit else next((one for one in reversed(active) if one.done), inner)
 
 
 def amount(phase: Phase) -> str:
@@ -249,7 +254,7 @@ class Columns:
         if not math.isnan(step.sigma):
             shown["sigma"] = f"{step.sigma:.4g}"
         shown["speed"] = f"{speed:.1f}/s"
-        shown["left"] = f"<{clock(left)}"
+        shown["left"] = f"<{clock(left)}" if speed > 0 else "?"
         return shown
 
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from mccgr_cli.cli.group import invocation, out_of_time
 from mccgr_cli.system import time_limit
@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from mccgr_cli.cli.checkpointing import Checkpointing, Keeper
     from mccgr_cli.cli.job import Job
     from mccgr_cli.core.solver import Factors, OnPause
+
+Result = TypeVar("Result")
 
 
 @contextmanager
@@ -45,6 +47,18 @@ def watching_time() -> Iterator[OnPause | None]:
     """As :meth:`Keeper.watching`, for a run that cannot be continued: it ends when its time is over."""
     limit = invocation().limit
     yield None if limit is None else lambda _: limit.ends_steps()
+
+
+def finished(work: Callable[[], Result], stopped: bool) -> Result | None:
+    """What comes after the iterations; None if they were stopped and there is no time left for it."""
+    limit = invocation().limit
+    if limit is None or not stopped:
+        return work()
+    try:
+        with limit.armed():
+            return work()
+    except TimeUp:
+        return None
 
 
 def end_if_stopped(job: Job, keeper: Keeper | None, factors: Factors) -> None:

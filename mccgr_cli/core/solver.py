@@ -145,12 +145,13 @@ def solve(
         return on_pause is not None and on_pause(lambda: run.progress(rng, best))
 
     for restart, (W, H) in enumerate(pending, first):
-        update = make_update(source, settings, graph, X_moments, W, H, alpha)
-        run = SolverRun(update, settings, restart, on_step)
-        if resumed is not None and restart == first:
-            run.restore(resumed)
-        else:
-            run.start()
+        with phase("preparing the iterations", "rows"):
+            update = make_update(source, settings, graph, X_moments, W, H, alpha)
+            run = SolverRun(update, settings, restart, on_step)
+            if resumed is not None and restart == first:
+                run.restore(resumed)
+            else:
+                run.start()
         stopped = stops()
         while not (stopped or run.ended):
             run.step()

@@ -62,8 +62,7 @@ def graph_start(
 ) -> tuple[Array, Array]:
     """The start from parts of the graph, which depend on a random number."""
     with phase("dividing the graph"):
-        part = parts_of(A, k, int(rng.integers(2**31)), merged=merged)
-    return parts_start(source, k, part)
+        return parts_start(source, k, parts_of(A, k, int(rng.integers(2**31)), merged=merged))
 
 
 def parts_start(source: BlockSource, k: int, part: Array) -> tuple[Array, Array]:

@@ -23,11 +23,20 @@ class Phase:
     total: int = 0  # 0: unknown
     done: int = 0
     began: float = field(default_factory=time.monotonic)
+    expected: tuple[float, int] | None = None  # when more was expected last, and how much was done then
 
     @property
     def age(self) -> float:
         """Seconds since it began."""
         return time.monotonic() - self.began
+
+    @property
+    def left(self) -> float:
+        """Seconds left, at the speed since the last expectation; 0 if that is not known."""
+        since, before = self.expected or (self.began, 0)
+        if not self.total or self.done <= before:
+            return 0.0
+        return (time.monotonic() - since) / (self.done - before) * max(self.total - self.done, 0)
 
 
 class Phases:
@@ -85,8 +94,9 @@ def expect(count: int, unit: str) -> None:
     """The phase that counts in this unit has at least so many more to do."""
     listener = _listener.get()
     counting = None if listener is None else listener.counting(unit)
-    if counting is not None:
-        counting.total = max(counting.total, counting.done + count)
+    if counting is not None and counting.done + count > counting.total:
+        counting.total = counting.done + count
+        counting.expected = time.monotonic(), counting.done
 
 
 def advance(count: int, unit: str) -> None:

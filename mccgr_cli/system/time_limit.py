@@ -51,6 +51,15 @@ class TimeLimit:
     def disarm(self) -> None:
         set_alarm(0.0)
 
+    @contextmanager
+    def armed(self) -> Iterator[None]:
+        """As :meth:`arm`, for the block only."""
+        try:
+            self.arm()
+            yield
+        finally:
+            self.disarm()
+
     def ends_steps(self) -> bool:
         """Whether there is no time for one more step and for writing the result. Switches the alarm off."""
         self.disarm()
@@ -77,8 +86,7 @@ def alarmed(limit: TimeLimit) -> Iterator[None]:
     here = ALARM is not None and threading.current_thread() is threading.main_thread()
     before = set_handlers({ALARM: end}) if here and ALARM is not None else {}
     try:
-        limit.arm()
-        yield
+        with limit.armed():
+            yield
     finally:
-        limit.disarm()
         set_handlers(before)

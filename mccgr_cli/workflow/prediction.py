@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from mccgr_cli.blocks.protocol import Array, Matrix
+from mccgr_cli.blocks.protocol import Array, BlockSource, Matrix
 from mccgr_cli.blocks.threads import threads_for_blocks
-from mccgr_cli.core.landmarks import Landmarks
+from mccgr_cli.core.landmarks import Landmarks, learn_landmarks
 from mccgr_cli.core.metrics import evaluate
-from mccgr_cli.core.outliers import Density
+from mccgr_cli.core.outliers import Density, learn_density
 from mccgr_cli.core.principal_axes import Projection
 from mccgr_cli.core.typicality import VOTES
 from mccgr_cli.errors import DataError
@@ -19,6 +19,14 @@ from mccgr_cli.files.container import Contents
 from mccgr_cli.files.lazy_matrix import StoredMatrix
 from mccgr_cli.files.readers import Loaded
 from mccgr_cli.workflow import stages
+
+
+def learn_for_prediction(
+    X: BlockSource, rho: Array, k: int, evenness: float | None
+) -> tuple[Landmarks, Density | None, Array]:
+    """What finds the clusters of new samples, and the outlier scores of the old ones."""
+    landmarks = learn_landmarks(X, rho, k, evenness)
+    return landmarks, *learn_density(X, landmarks, k)
 
 
 def with_landmarks(factors: Contents, landmarks: Landmarks, density: Density | None, outlier: Array) -> Contents:
