@@ -1,6 +1,7 @@
 """How well clusters of texts agree with their classes, with and without tf-idf rows.
 
-    python -m benchmarks texts DATA/matrices/TDT2.mat [--seeds 3] [--restarts 10] [--half first|second]
+    python -m benchmarks texts DATA/matrices/TDT2.mat [--seeds 3] [--restarts 10]
+                               [--rows tfidf,hellinger,l2] [--half first|second]
 
 FILE holds word counts with labels. Every row of the table is what two commands give, with each seed from 0 on:
 ``mccgr factorize --normalize ...`` and ``mccgr cluster``, or for k-means ``mccgr cluster FILE --k ... --normalize``.
@@ -25,6 +26,7 @@ from mccgr_cli.files.readers import load
 from mccgr_cli.settings import TFIDF, GraphSettings, RowSettings, Settings
 
 ROWS = (TFIDF, "hellinger", "l2")
+INITS = ("auto", "merged")  # starts of mccgr on tf-idf rows
 HALVES = ("first", "second")
 
 
@@ -33,15 +35,17 @@ def main(arguments: Sequence[str] | None = None) -> None:
     options.add_argument("file", type=Path)
     options.add_argument("--seeds", type=int, default=3)
     options.add_argument("--restarts", type=int, default=10, help="of k-means")
+    options.add_argument("--rows", default=",".join(ROWS), help="normalizations of the rows")
     options.add_argument("--half", choices=HALVES)
     given = options.parse_args(arguments)
     X, labels = read(given.file, given.half)
     k = len(np.unique(labels))
     print(f"{machine()}\n\n{X.shape[0]:,} texts, {X.shape[1]:,} words, {k} classes; means of {given.seeds} seeds\n")
     lines = []
-    for how in ROWS:
-        found = [clusters_of_mccgr(X, k, how, seed) for seed in range(given.seeds)]
-        lines.append(line(f"mccgr, {how}", labels, found))
+    for how in given.rows.split(","):
+        for init in INITS if how == TFIDF else INITS[:1]:
+            found = [clusters_of_mccgr(X, Settings(k=k, seed=seed, init=init), how) for seed in range(given.seeds)]
+            lines.append(line(f"mccgr, {how}{'' if init == INITS[0] else f', --init {init}'}", labels, found))
         rows = normalize(X.copy(), how)
         lines.append(line(f"k-means, {how}", labels, [kmeans(rows, k, given.restarts, s) for s in range(given.seeds)]))
     print(table(("clusters of", "NMI", "NMI of each seed", "accuracy"), lines))
@@ -56,8 +60,8 @@ def read(file: Path, half: str | None) -> tuple[Matrix, Array]:
     return X[some], labels[some]
 
 
-def clusters_of_mccgr(X: Matrix, k: int, how: str, seed: int) -> Array:
-    rows, settled = settled_rows(X, Settings(k=k, seed=seed), GraphSettings(), RowSettings(how))
+def clusters_of_mccgr(X: Matrix, settings: Settings, how: str) -> Array:
+    rows, settled = settled_rows(X, settings, GraphSettings(), RowSettings(how))
     return largest_coefficient(run(rows, settled.settings, settled.graph)[0].W)
 
 

@@ -46,6 +46,10 @@ class DataError(MccgrError):
     """A file or matrix that cannot be used."""
 
 
+class UnusableValues(DataError):
+    """Values that are not what they should be, in a file that is whole."""
+
+
 class ParameterError(MccgrError):
     """An option that does not fit the data or another option."""
 

@@ -262,13 +262,24 @@ def test_a_matrix_that_has_changed_is_refused(refused, X_file, interrupted):
 
 def test_a_checkpoint_is_no_output_and_no_input(mccgr, refused, X_file, interrupted, tmp_path):
     command = ("factorize", X_file, *OPTIONS, "-o", tmp_path / "G.h5", "--checkpoint")
-    assert "is also an input" in refused(*command, X_file, "--overwrite")
+    assert mccgr("graph", X_file, "--k", 2, "-o", tmp_path / "A.h5").status == 0
+    (tmp_path / "link.h5").symlink_to(X_file)
+    for path, more in ((X_file, ()), (tmp_path / "link.h5", ()), (tmp_path / "A.h5", ("--graph", tmp_path / "A.h5"))):
+        before = path.read_bytes()
+        message = refused(*command, path, "--overwrite", *more, status=2)
+        assert message == f"--checkpoint: {path} is an input; name another file"
+        assert path.read_bytes() == before
+    named = ("factorize", f"{X_file}::X", *OPTIONS, "-o", tmp_path / "G.h5")
+    assert "is an input" in refused(*named, "--checkpoint", X_file, status=2)
     assert "is the output" in refused(*command, tmp_path / "G.h5", status=2)
     precious = tmp_path / "precious.h5"
     precious.write_text("precious")
     assert "is not a checkpoint" in refused(*command, precious, "--overwrite")
     assert precious.read_text() == "precious"
-    assert "the state of a run" in refused("table", interrupted)
+    for name, *more in (("table",), ("factorize",), ("factorize", "-k", 2), ("rank", "--k", "2-3")):
+        message = refused(name, interrupted, *more)
+        assert "holds the state of a run where" in message
+        assert message.endswith(f"continue this run with: mccgr factorize --resume {interrupted}")
     piped = ("factorize", "-", "--k", 2, "--checkpoint", tmp_path / "D.h5", "-o", tmp_path / "E.h5")
     assert "- cannot be read again" in refused(*piped, status=2, stdin=X_file.read_bytes())
 

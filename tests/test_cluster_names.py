@@ -13,7 +13,9 @@ from matplotlib.colors import to_hex
 from reports import clustering, read, save
 
 from mccgr_cli.files.readers import load
+from mccgr_cli.files.readers.assignments import load_assignments
 from mccgr_cli.output.colours import COLOURS, MARKERS
+from mccgr_cli.output.organize.names import titles_of
 from mccgr_cli.output.plots import dots, factors
 from mccgr_cli.settings import Drawing
 
@@ -74,6 +76,13 @@ def test_numbers_names_colours_and_order_agree_everywhere(mccgr, C_file, tmp_pat
     matched = dict(zip(scores["clusters"], scores["matches"], strict=False))
     assert sorted(scores["clusters"]) == numbers
     assert matched == {40: "ant", 2: "bee", 7: "cat"}
+
+    assert titles_of(load_assignments(str(C_file))) == {40: "ant", 2: "bee", 7: "cat"}  # of folders by organize
+    table = tmp_path / "clusters.csv"  # as the page saves it after cluster 11 got a name
+    own = {2: "bee", 7: "cat", 11: "Six legs", 40: "ant"}
+    found = zip(loaded.contents["sample_names"], loaded.contents["assignments"].tolist(), strict=True)
+    table.write_text("sample,cluster,name\n" + "".join(f"{name},{c},{own[c]}\n" for name, c in found))
+    assert titles_of(load_assignments(str(table))) == own
 
 
 def test_colours_of_clusters_do_not_depend_on_labels(C_file, mccgr, tmp_path):

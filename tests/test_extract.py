@@ -351,7 +351,7 @@ def test_no_image_is_written_over(refused, folder, tmp_path):
     listed = "\n".join(str(path) for path in folder.glob("*/*")).encode()
     for source, stdin in ((folder, None), (one, None), ("-", listed)):
         message = refused("extract", source, *QUICK, "-q", "--overwrite", "-o", one, stdin=stdin)
-        assert message == f"{one}: is also an input; choose another name with -o"
+        assert message == f"{one}: is also an input; name another output file"
     assert one.read_bytes() == content
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import subprocess
@@ -17,7 +18,7 @@ import pytest
 from scipy import sparse
 
 from mccgr_cli.files import atomic_write
-from mccgr_cli.files.atomic_write import OutputLock, write_files
+from mccgr_cli.files.atomic_write import REMEDIES, OutputLock, write_files
 from mccgr_cli.files.container import Contents, encode
 from mccgr_cli.output.export.into_h5ad import KEYS
 
@@ -292,6 +293,20 @@ def test_the_owner_stays(mccgr, cells, clusters):
     os.chown(cells, 1234, 1234)
     assert mccgr("export", clusters, "--into", cells).status == 0
     assert (cells.stat().st_uid, cells.stat().st_gid) == (1234, 1234)
+
+
+def test_a_read_only_file_is_not_replaced(refused, cells, clusters):
+    cells.chmod(0o444)
+    before = cells.read_bytes()
+    assert refused("export", clusters, "--into", cells).endswith(f"is read-only; allow writing it: chmod u+w {cells}")
+    assert cells.read_bytes() == before
+    assert not leftovers(cells.parent)
+
+
+def test_a_folder_that_cannot_be_written_is_said(refused, cells, clusters, monkeypatch):
+    monkeypatch.setattr(os, "access", lambda path, mode: not mode & os.W_OK)
+    message = refused("export", clusters, "--into", cells)
+    assert message.endswith(f"no permission to write to the folder {cells.parent}; {REMEDIES[errno.EACCES]}")
 
 
 def leftovers(folder: Path) -> list[str]:

@@ -90,6 +90,18 @@ def test_shuffled_labels_with_names_give_exactly_the_score(mccgr, clusters, tmp_
     assert outcome.stderr == ""
 
 
+def test_labels_come_down_a_pipe_with_or_without_names(mccgr, refused, clusters):
+    for separator in (",", "\t"):
+        table = "".join(f"{name}{separator}{label}\n" for name, label in SHUFFLED)
+        outcome = mccgr("evaluate", clusters, "--labels", "-", stdin=table.encode())
+        assert "accuracy  1.0000" in outcome.stdout
+        assert outcome.stderr == ""
+    outcome = mccgr("evaluate", clusters, "--labels", "-", stdin="\n".join(CLASSES).encode())
+    assert "accuracy  1.0000" in outcome.stdout
+    assert outcome.stderr == "standard input: labels are joined by row order: no names of samples in standard input\n"
+    assert "nothing arrived" in refused("evaluate", clusters, "--labels", "-", stdin=b"")
+
+
 def test_labels_without_names_are_joined_by_row_order_and_that_is_said(mccgr, clusters, tmp_path):
     (tmp_path / "shuffled.txt").write_text("\n".join(label for _, label in SHUFFLED))
     outcome = mccgr("evaluate", clusters, "--labels", tmp_path / "shuffled.txt", "--format", "json")

@@ -429,7 +429,7 @@ def refuse(refused, tmp_path, *arguments, status):
         (("F.h5", "--only", "k=3"), 2, "--only"),
         (("F.h5", "--matrix", "X.h5"), 2, "--matrix"),
         (("F.h5", "--count", "3"), 2, "--count"),
-        (("-", "--figure", "dots", "--matrix", "-"), 2, "standard input is FILE already"),
+        (("-", "--figure", "dots", "--matrix", "-"), 2, "standard input can be read only once"),
         (("F.h5", "--figure", "dots", "--matrix", "X.h5"), 1, "60 samples where"),
         (("F.h5", "--figure", "basis", "--shape", "4x5"), 2, "20 pixels, and F.h5 has 16 features"),
     ],

@@ -24,6 +24,7 @@ from mccgr_cli.catalog import HISTORY
 from mccgr_cli.errors import DataError
 from mccgr_cli.files.container import Contents, encode
 from mccgr_cli.files.readers import load
+from mccgr_cli.files.readers.beside import CLASS_NAMES, ITEM_NAMES, LABEL_NAMES, MORE_LABEL_NAMES
 from mccgr_cli.files.readers.labels import load_labels
 from mccgr_cli.files.values import check_values
 
@@ -720,9 +721,15 @@ def test_nothing_is_unpickled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     np.save("a.npy", bomb)
     np.savez("a.npz", X=bomb)
     Path("b.npy").write_bytes(pickle.dumps(Bomb()))
-    for name in ("a.npy", "a.npz", "b.npy"):
-        assert "not a readable .np" in refused(name)
+    for name, what in (("a.npy", "Python objects"), ("a.npz", "Python objects"), ("b.npy", "not a readable .npy")):
+        assert what in refused(name)
     assert not Path("exploded").exists()
+
+
+def test_cells_and_text_are_not_called_damage(tmp_path: Path) -> None:
+    scipy.io.savemat(tmp_path / "a.mat", {"X": np.array([[1.5, "x"], [2, 3]], object)})
+    assert "holds cells or objects; store numbers: in MATLAB cell2mat(X)" in refused(tmp_path / "a.mat")
+    assert "/X holds text where real numbers belong" in refused(hdf5(tmp_path / "a.h5", X=[["a", "b"]]))
 
 
 @pytest.mark.parametrize("kind", ["external link", "soft link through an external link", "virtual", "external storage"])
@@ -825,3 +832,73 @@ def test_random_bytes_are_refused(suffix: str, tmp_path: Path) -> None:
     for length in (1, 8, 100, 3000):
         (tmp_path / f"a.{suffix}").write_bytes(b"\xff" + rng.bytes(length))
         refused(tmp_path / f"a.{suffix}")
+
+
+# Names and labels beside a matrix
+
+
+def cells_of(values: list[str]) -> Any:
+    return np.array(values, object)
+
+
+BESIDE: dict[str, Callable[[Path], Any]] = {
+    "npz": lambda p: savez(p / "a.npz", data=X, genes=FEATURES, barcodes=np.array(SAMPLES, "S"), y=WORDS),
+    "npz, names of ours": lambda p: savez(p / "a.npz", X=X, sample_names=SAMPLES, feature_names=FEATURES, Y=WORDS),
+    "npz, codes": lambda p: savez(
+        p / "a.npz", X=X, samples=SAMPLES, columns=FEATURES, target=CODES, target_names=CLASSES
+    ),
+    "npz, sparse": lambda p: savez(
+        p / "a.npz", **parts_of(sparse.csr_array(X)), names=SAMPLES, words=FEATURES, label=WORDS
+    ),
+    "mat": lambda p: scipy.io.savemat(
+        p / "a.mat", {"X": X, "names": SAMPLES, "genes": cells_of(FEATURES), "gnd": cells_of(WORDS)}
+    ),
+    "mat, codes": lambda p: scipy.io.savemat(
+        p / "a.mat",
+        {"fea": X, "Cells": cells_of(SAMPLES), "words": FEATURES, "gnd": np.array(CODES) + 1}
+        | {"label_names": cells_of(CLASSES)},
+    ),
+    "hdf5": lambda p: hdf5(p / "a.h5", X=X, obs_names=SAMPLES, var_names=FEATURES, labels=WORDS),
+}
+CLASSES = [f"t{name}" for name in NAMES]
+
+
+def parts_of(matrix: Any) -> dict[str, Any]:
+    parts = {name: getattr(matrix, name) for name in ("data", "indices", "indptr", "shape")}
+    return {**parts, "format": matrix.format.encode()}
+
+
+@pytest.mark.parametrize("name", BESIDE)
+def test_names_and_labels_with_usual_names_are_read(name: str, tmp_path: Path) -> None:
+    BESIDE[name](tmp_path)
+    (path,) = tmp_path.iterdir()
+    loaded = load(str(path))
+    assert loaded.contents["sample_names"] == SAMPLES
+    assert loaded.contents["feature_names"] == FEATURES
+    assert loaded.contents.labels_as_text() == WORDS
+    assert loaded.notes == ()
+
+
+def test_names_belong_to_samples_and_features_also_when_samples_are_columns(tmp_path: Path) -> None:
+    path = savez(tmp_path / "a.npz", X=X.T, samples=SAMPLES, genes=FEATURES, y=WORDS)
+    contents = load(str(path), transpose=True).contents
+    assert (contents["sample_names"], contents["feature_names"]) == (SAMPLES, FEATURES)
+    assert contents.labels_as_text() == WORDS
+
+
+def test_what_cannot_be_names_or_labels_is_left_out(tmp_path: Path) -> None:
+    path = savez(tmp_path / "a.npz", X=X, names=SAMPLES[:3], genes=np.arange(D), classes=["a", "b"])
+    loaded = load(str(path))
+    assert set(loaded.contents.datasets) == {"X"}
+    assert loaded.notes == ()
+    loaded = load(str(savez(tmp_path / "a.npz", X=X, genes=cells_of(FEATURES), y=cells_of(WORDS))))
+    assert set(loaded.contents.datasets) == {"X"}
+    assert [note.partition(", so ")[2] for note in loaded.notes] == ["y is left out", "genes is left out"]
+    assert "Python objects" in loaded.notes[0]
+    assert "Python objects" in refused(path, label_key="y")
+
+
+def test_all_usual_names_are_documented() -> None:
+    page = (Path(__file__).parent.parent / "docs" / "INPUT.md").read_text()
+    usual = (*LABEL_NAMES, *MORE_LABEL_NAMES, *CLASS_NAMES, *(name for names in ITEM_NAMES.values() for name in names))
+    assert [name for name in usual if f"`{name}`" not in page] == []

@@ -419,14 +419,20 @@ def test_an_interrupted_run_goes_on_where_it_was(images, tmp_path):
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == FILES
 
 
+def test_the_report_of_a_matrix_shows_its_values_wherever_it_is(run, X_file, tmp_path, monkeypatch):
+    run(X_file, "--k", 3)
+    page = (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
+    assert "share of the samples of the cluster with a value above 0" in page
+    assert "mean (elsewhere)" in page
+    monkeypatch.chdir(X_file.parent)
+    assert stages_done(run(X_file.name, "--k", 3)) == []
+
+
 def test_every_option_of_a_stage_is_an_option_of_the_run():
     from mccgr_cli.cli import cluster, extract, factorize, rank, report
-    from mccgr_cli.fields import settings_of
-    from mccgr_cli.texts.settings import Counting, TextInput
 
     own = {parameter.name for parameter in run_command.params}
     left_out = {"graph_file", "checkpoint", "checkpoint_every", "resume", "images", "restarts", "normalize"}
-    left_out |= {"ks", "runs", "share", "samples"}
-    left_out |= {*settings_of(TextInput), *settings_of(Counting)}
+    left_out |= {"ks", "runs", "share", "samples", "matrix"}
     for stage in (extract, rank, factorize, cluster, report):
         assert {parameter.name for parameter in stage.command.params} - own - left_out == set()

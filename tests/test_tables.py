@@ -13,7 +13,8 @@ import pandas as pd
 import pytest
 
 from mccgr_cli.errors import DataError
-from mccgr_cli.files.readers import Loaded, load, load_labels
+from mccgr_cli.files.readers import Loaded, load
+from mccgr_cli.files.readers.labels import load_labels
 
 VALUES = [[1.5, 0, 3], [0, 1011, 2.25], [2, 0.125, 7]]
 ROWS, COLUMNS = ["s1", "s2", "s3"], ["a", "b", "c"]
@@ -229,8 +230,8 @@ def test_transposed_tables_count_samples_in_columns(tmp_path):
 
 def test_labels_of_a_table_with_semicolons_are_found_and_words_stay_whole(tmp_path):
     path = stored(tmp_path / "a.csv", "Name;label\r\ns1;größer\r\ns2;b\r\n".encode("cp1252"))
-    assert load_labels(str(path)) == ["größer", "b"]
-    assert load_labels(str(stored(path, b"T cell\nB cell\n"))) == ["T cell", "B cell"]
+    assert load_labels(str(path)).labels == ["größer", "b"]
+    assert load_labels(str(stored(path, b"T cell\nB cell\n"))).labels == ["T cell", "B cell"]
 
 
 def test_one_line_on_stderr_says_what_was_taken_for_what(mccgr, tmp_path):

@@ -157,6 +157,7 @@ def test_options_choose_the_words(extracted, tmp_path):
 
     usual = words()
     assert "the" not in usual
+    assert "the" not in words("--stop-words", "none")  # more than half of the texts have it
     assert "the" in words("--stop-words", "none", "--max-df", 1)
     assert words("--stop-words", own, "--max-df", 1) >= {"the", "yeast"}
     assert not words("--stop-words", own) & {"dough", "flour"}
@@ -199,6 +200,15 @@ def test_a_column_of_a_table_gives_texts_labels_and_names(extracted, tmp_path, e
     assert "crème" in contents["feature_names"]
 
 
+@pytest.mark.parametrize("separator", [";", "\t"])
+def test_separators_are_found_by_the_name_of_the_column(extracted, tmp_path, separator):
+    lines = [separator.join(("topic", "body")), *(separator.join((label, text)) for _, label, text in articles())]
+    (tmp_path / "texts.csv").write_text("\n".join(lines))
+    contents, X, _ = extracted(tmp_path / "texts.csv", "--text-field", "body", "--label-field", "topic")
+    assert len(X) == 24
+    assert set(contents.labels_as_text()) == set(TOPICS)
+
+
 def test_records_without_a_text_are_skipped(extracted, tmp_path):
     records = [{"text": text, "id": name} for name, _, text in articles()]
     odd = [{"id": "none"}, {"text": None}, {"text": 3, "id": "three"}, {"text": " ", "id": "blank"}]
@@ -231,11 +241,12 @@ def test_files_that_are_no_texts_are_refused_in_a_line(refused, tmp_path, name, 
 # Texts or images?
 
 
-def test_a_folder_with_an_image_holds_images_unless_the_user_says_texts(extracted, refused, tmp_path):
+def test_a_folder_with_an_image_holds_images_unless_the_user_says_texts(mccgr, extracted, refused, tmp_path):
     folder = write_folder(tmp_path / "texts")
     (folder / "bread" / "cover.png").write_bytes(b"no image")
     said = refused("extract", folder, "-q", "-o", tmp_path / "X.h5")
     assert "bread/cover.png" in said
+    assert f"{folder} has 24 texts too" in mccgr("extract", folder, "-o", tmp_path / "X.h5").stderr
     assert len(extracted(folder, "--kind", "texts")[1]) == 24
 
 

@@ -121,6 +121,7 @@ class Keeper:
 
     def __init__(self, job: Job, chosen: Checkpointing) -> None:
         from mccgr_cli.files.atomic_write import output_errors
+        from mccgr_cli.files.readers import is_same
 
         assert chosen.path is not None
         self.job, self.chosen, self.path = job, chosen, Path(chosen.path)
@@ -132,7 +133,9 @@ class Keeper:
             for other in job.paths:
                 if not job.to_stdout and self.path.resolve() == other.resolve():
                     raise ParameterError("--checkpoint", f"{self.path} is the output", "name another file")
-            job.refuse_overwriting([str(job.parameters["source"])], [self.path])
+            inputs = (job.parameters[name] for name in ("source", "graph_file", "init"))
+            if any(is_same(self.path, name) for name in inputs if name):
+                raise ParameterError("--checkpoint", f"{self.path} is an input", "name another file")
         job.lock(self.path, overwrite=True)
         self.stopped = False
         job.when_written.append(self.delete)
@@ -303,6 +306,17 @@ class Keeper:
 def position(progress: Progress) -> str:
     start = f" of start {progress.restart + 1}" if progress.restart else ""
     return f" after iteration {len(progress.history['objective']) - 1}{start}"
+
+
+def refuse_checkpoint(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
+    """Say how to continue if the matrix is a checkpoint, before other options are asked for."""
+    if value is not None and value != "-" and not ctx.resilient_parsing:
+        from mccgr_cli.files.readers import refuse_kind
+        from mccgr_cli.files.readers.hdf5 import kind_of
+
+        if kind_of(value) == "checkpoint":
+            raise refuse_kind("checkpoint", ("matrix",), value)
+    return value
 
 
 def keeper_for(job: Job, chosen: Checkpointing, source: str) -> Keeper | None:

@@ -27,6 +27,7 @@ from mccgr_cli.images.extract import (
 from mccgr_cli.images.find import Collection, ImageFile, images_in_folder, images_on_list, unreadable_files
 from mccgr_cli.images.network.describe import Network
 from mccgr_cli.images.settings import Description, Learning
+from mccgr_cli.texts.find import SUFFIXES
 from mccgr_cli.workflow.description import (
     Describer,
     find_described,
@@ -62,6 +63,9 @@ def find_images(job: Job, chosen: ImageInput) -> Collection:
         job.reporter.note(f"skipped {files}: to read them, {remedy}")
     if collection.ignored:
         job.reporter.note(describe_ignored(collection.ignored))
+        texts = sum(name.lower().endswith(SUFFIXES) for name in collection.ignored)
+        if texts > len(collection.images):
+            job.reporter.note(f"{source} has {count_of(texts, 'text')} too; 'mccgr extract --kind texts' reads those")
     for name in collection.ignored:
         job.reporter.detail(f"ignored {name}")
     categories = len({image.label for image in collection.images} - {None})

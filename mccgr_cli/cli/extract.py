@@ -100,7 +100,7 @@ def command(
     """
     from mccgr_cli.workflow.texts import holds_texts
 
-    if holds_texts(images.source, texts.kind):
+    if holds_texts(images.source, texts, tables=True):
         refuse_about_images(images.source)
         extract_texts(images, texts, counting, resources, output)
         return

@@ -13,7 +13,13 @@ import click
 
 from mccgr_cli.catalog import SILENCED
 from mccgr_cli.cli import options, types
-from mccgr_cli.cli.checkpointing import Checkpointing, checkpointing, keeper_for, refuse_what_resume_decides
+from mccgr_cli.cli.checkpointing import (
+    Checkpointing,
+    checkpointing,
+    keeper_for,
+    refuse_checkpoint,
+    refuse_what_resume_decides,
+)
 from mccgr_cli.cli.help import GroupedOption
 from mccgr_cli.cli.options import MatrixInput, Output, Resources
 from mccgr_cli.cli.time_limit import end_if_stopped, finished, limited, watching_time, with_default_file
@@ -62,7 +68,7 @@ class Factorization:
 @options.gathered("rows", RowSettings)
 @options.output
 @options.preset
-@options.matrix("MATRIX", unless="resume")
+@options.matrix("MATRIX", unless="resume", callback=refuse_checkpoint)
 @click.option(
     "--graph",
     "graph_file",

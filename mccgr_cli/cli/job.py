@@ -200,7 +200,7 @@ class Job:
         existing = [path for path in outputs if path.exists()]
         for name, path in itertools.product(inputs, existing) if existing else ():
             if os.path.exists(name) and path.samefile(name):  # noqa: PTH110
-                raise OutputError(str(path), "is also an input", "choose another name with -o")
+                raise OutputError(str(path), "is also an input", "name another output file")
 
     # Workers
 

@@ -268,7 +268,7 @@ def labels(metavar: str, otherwise: str = "") -> Decorator:
     return click.option(
         "--labels",
         cls=GroupedOption,
-        type=types.INPUT,
+        type=types.INPUT_OR_TEXT,
         default_text=f"the labels in {metavar}{'; ' if otherwise else ''}{otherwise}",
         help="True classes: a text file with one class per line, or a .csv, .tsv, .h5ad, .mat, .npz, .npy or HDF5 "
         "file. FILE::NAME names a variable or column. If the file has names of samples, classes are joined to samples "

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -19,13 +20,12 @@ STREAM = "-"
 class FileArgument(click.Argument):
     """The file that a command reads. If it is left out, the command reads standard input.
 
-    ``unless``: an option that replaces the file. ``holds``: what a pipe may bring; "file": HDF5 or the name of a file,
-    "table": also lines of text, "names": only lines of text.
+    ``unless``: an option that replaces the file. ``holds``: what a pipe may bring, as in :class:`types.InputFile`.
     """
 
     def __init__(self, *args: Any, unless: str = "", holds: str = "file", **kwargs: Any) -> None:
-        super().__init__(*args, **{"type": types.INPUT, "required": False, **kwargs})
-        self.unless, self.holds = unless, holds
+        super().__init__(*args, **{"type": types.InputFile(holds), "required": False, **kwargs})
+        self.unless = unless
 
     def get_usage_pieces(self, ctx: click.Context) -> list[str]:
         return [f"[{self.metavar}]{'...' if self.nargs < 0 else ''}"]
@@ -50,29 +50,35 @@ def find_piped(ctx: click.Context, values: dict[str, Any]) -> click.Parameter | 
 
 
 def take_name(piped: click.Parameter, values: dict[str, Any]) -> None:
-    """If standard input holds the name of a file, treat it as if it were typed."""
-    from mccgr_cli.files.readers.standard_input import find_name
+    """If standard input holds the name of a file, treat it as if it were typed; or names, for a list of files."""
+    from mccgr_cli.files.readers.standard_input import find_names
 
-    holds = piped.holds if isinstance(piped, FileArgument) else "file"
-    name = None if holds == "names" else find_name(text_is_data=holds == "table")
-    invocation().reads_data = name is None and isinstance(piped, click.Argument)
-    if name is not None:
-        given = [name + value[1:] if is_stream(value) else value for value in listed(values[piped.name])]
-        values[piped.name] = tuple(given) if isinstance(values[piped.name], tuple) else given[0]
-        invocation().command_line = with_name(sys.argv, name)
+    assert isinstance(piped.type, types.InputFile)
+    holds, several = piped.type.holds, piped.nargs != 1
+    names = [] if holds == "names" else find_names(text_is_data=holds == "table", several=several)
+    invocation().reads_data = not names and isinstance(piped, click.Argument)
+    if names:
+        given = in_place(listed(values[piped.name]), names)
+        values[piped.name] = tuple(given) if several else given[0]
+        invocation().command_line = with_names(sys.argv, names)
 
 
-def with_name(words: list[str], name: str) -> list[str]:
-    """A command line with the name that came from standard input.
+def in_place(words: Iterable[str], names: list[str]) -> list[str]:
+    """The words with these names in place of each -."""
+    return [new for word in words for new in ([name + word[1:] for name in names] if is_stream(word) else [word])]
 
-    >>> with_name(["/bin/mccgr", "cluster", "-", "-o", "-"], "F.h5"), with_name(["mccgr", "info"], "F.h5")
+
+def with_names(words: list[str], names: list[str]) -> list[str]:
+    """A command line with the names that came from standard input.
+
+    >>> with_names(["/bin/mccgr", "cluster", "-", "-o", "-"], ["F.h5"]), with_names(["mccgr", "info"], ["F.h5"])
     (['mccgr', 'cluster', 'F.h5', '-o', '-'], ['mccgr', 'info', 'F.h5'])
     """
     words = [Path(words[0]).name, *words[1:]]
     for i, word in enumerate(words):
         if is_stream(word) and words[i - 1] not in ("-o", "--output"):
-            return [*words[:i], name + word[1:], *words[i + 1 :]]
-    return [*words, name]
+            return [*words[:i], *in_place([word], names), *words[i + 1 :]]
+    return [*words, *names]
 
 
 def listed(value: Any) -> tuple[Any, ...]:

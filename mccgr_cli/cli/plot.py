@@ -14,7 +14,7 @@ from mccgr_cli.catalog import FIGURE_FORMATS, FIGURES
 from mccgr_cli.cli import options, types
 from mccgr_cli.cli.help import GroupedOption
 from mccgr_cli.cli.options import MatrixInput, Output
-from mccgr_cli.errors import MccgrError, ParameterError
+from mccgr_cli.errors import MccgrError
 from mccgr_cli.fields import basic_option
 from mccgr_cli.settings import Drawing
 
@@ -43,7 +43,7 @@ class FigureMatrix:
     matrix: str | None = basic_option(
         None,
         "The matrix that FILE was made from, for --figure dots. Rows are normalized as they were factorized.",
-        type=types.FILE,
+        type=types.INPUT,
         metavar="MATRIX",
         default_text="dots show what the factors give",
     )
@@ -130,8 +130,6 @@ def command(
     from mccgr_cli.cli.cluster_values import with_matrix
     from mccgr_cli.cli.job import Job
 
-    if given.matrix == "-" and "-" in sources:
-        raise ParameterError("--matrix", "standard input is FILE already", "name a file")
     form = options.choose_format(output.path, form, FIGURE_FORMATS)
     parameters = options.parameters(drawing, given, figure=figure, only=only, dpi=dpi)
     with Job("plot", output, parameters) as job:

@@ -131,12 +131,10 @@ def is_to_be_described(source: str, texts: TextInput) -> bool:
     """Whether NEW is a folder, an image or texts, and not a matrix."""
     from mccgr_cli.files.readers import input_errors
     from mccgr_cli.images.find import SUFFIXES
-    from mccgr_cli.texts import find
-    from mccgr_cli.texts.tables import LINES, TABLES
+    from mccgr_cli.workflow.texts import holds_texts
 
-    described = (*SUFFIXES, *find.SUFFIXES, *LINES, *(TABLES if texts.text_field is not None else ()))
     with input_errors(source):
-        return Path(source).is_dir() or source.lower().endswith(described)
+        return Path(source).is_dir() or source.lower().endswith(SUFFIXES) or holds_texts(source, texts)
 
 
 def described(

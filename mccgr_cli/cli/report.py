@@ -63,7 +63,7 @@ class ReportInput:
         None,
         "The matrix that CLUSTERS was made from. Then top features have their means and fractions of samples. Clusters "
         "of k-means on a matrix have top features only with it.",
-        type=types.FILE,
+        type=types.INPUT,
         metavar="MATRIX",
         default_text="top features show what the factors give",
     )

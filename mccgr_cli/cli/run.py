@@ -13,24 +13,26 @@ import click
 from mccgr_cli import __version__
 from mccgr_cli.cli import options, types
 from mccgr_cli.cli.evaluate import evaluate
-from mccgr_cli.cli.extract import MODEL, ImageInput, refuse_unused
+from mccgr_cli.cli.extract import ABOUT_TEXTS, LISTED, MODEL, ImageInput, refuse_about_images, refuse_unused
 from mccgr_cli.cli.factorize import INIT
 from mccgr_cli.cli.group import invocation
 from mccgr_cli.cli.help import GroupedOption, as_typed
 from mccgr_cli.cli.options import MatrixInput, Output, Resources
 from mccgr_cli.cli.report import Appearance
 from mccgr_cli.cli.run_folder import REMEDY, check_earlier_result, locked
-from mccgr_cli.cli.run_plan import FILES, RANK, TRIALS, Request, Stage, plan
+from mccgr_cli.cli.run_plan import FILES, MATRIX, RANK, TRIALS, Request, Stage, plan
 from mccgr_cli.cli.time_limit import limited
 from mccgr_cli.errors import OutputError, ParameterError
 from mccgr_cli.fields import settings_of, whole
 from mccgr_cli.images.settings import Description, Learning, ModelSettings
 from mccgr_cli.settings import AUTO, INITS, ClusterSettings, GraphSettings, RowSettings, Settings
+from mccgr_cli.texts.settings import IMAGES, TEXTS, Counting, TextInput
 
 if TYPE_CHECKING:
-    from mccgr_cli.cli.progress import Staging
+    from mccgr_cli.cli.progress import Reporter, Staging
     from mccgr_cli.files.run_manifest import Manifest
     from mccgr_cli.images.find import ImageFile
+    from mccgr_cli.texts.find import TextFile
 
 FOR_IMAGES = (
     "words",
@@ -41,6 +43,7 @@ FOR_IMAGES = (
     *settings_of(ImageInput),
     *settings_of(ModelSettings),
 )
+TOP = 10  # words of each cluster that are shown at the end
 FOR_MATRICES = ("transpose", "label_key", "header")
 FOLDER: dict[str, dict[str, Any]] = {
     "path": {
@@ -79,6 +82,8 @@ FOLDER: dict[str, dict[str, Any]] = {
 @options.gathered("learning", Learning, changed={"words": {"help": "Number of visual words.", "metavar": "N"}})
 @options.gathered("images", ImageInput, arguments=("source",))
 @options.gathered("description", Description)
+@options.gathered("texts", TextInput)
+@options.gathered("counting", Counting, changed=LISTED)
 @options.gathered("graph", GraphSettings)
 @options.gathered("clusters", ClusterSettings, renamed={"restarts": "cluster_restarts"}, k=None)
 @options.gathered("appearance", Appearance)
@@ -93,6 +98,8 @@ def command(
     learning: Learning,
     description: Description,
     images: ImageInput,
+    texts: TextInput,
+    counting: Counting,
     clusters: ClusterSettings,
     appearance: Appearance,
     labels: str | None,
@@ -100,15 +107,19 @@ def command(
     resources: Resources,
     output: Output,
 ) -> None:
-    """Cluster images or a matrix, and write a report: all stages in one command.
+    """Cluster images, texts or a matrix, and write a report: all stages in one command.
 
-    SOURCE is a folder of images, as for extract, or a matrix, as for factorize. The output folder gets a file from each
-    stage: matrix.h5 (from images), ranks.h5 (without --k), factors.h5, clusters.h5, clusters.csv and report.html. The
+    SOURCE is a folder of images or texts, as for extract, or a matrix, as for factorize. Texts may also be in a .jsonl
+    file, or with --text-field in a .csv file. The output folder gets a file from each stage: matrix.h5 (from images
+    or texts), ranks.h5 (without --k), factors.h5, clusters.h5, clusters.csv and report.html. The
     scores are printed if there are labels. Small images get a finer grid and smaller patches, unless you give --step
     or --radii.
 
     If a run is interrupted, the same command continues it. To change --k, SOURCE or another option, choose another
     folder or give --overwrite. With --overwrite, only stages whose inputs or options changed are repeated.
+
+    For texts, and for a matrix that names its features, the run ends with the top words (or features) of each cluster,
+    as 'mccgr top' lists them.
 
     Without --k, the number of clusters is found as 'mccgr rank' does it, and printed with the reasons. Read them: they
     say if the number is doubtful. If the data show no structure, the run ends there.
@@ -118,14 +129,17 @@ def command(
       mccgr run images/ --model efficientnet-lite0 -o out
       mccgr run images/ --model efficientnet-lite0 --k 5 -o out
       mccgr run images/ --k 5 -o out
+      mccgr run texts/ --k 8 -o topics
+      mccgr run articles.jsonl --text-field body --k 8 -o topics
       mccgr run counts.h5ad --k 8 --label-key cell_type -o out
       mccgr run images/ --k 5 --words 1000 --preset paper -o out
     """
-    about_images = (images, network, learning, description)
-    chosen = (k if isinstance(k, int) else None, settings, graph, rows)
-    request = Request(matrix, *chosen, *about_images, clusters, appearance, labels, resources, output)
     from mccgr_cli.cli.progress import Reporter
 
+    about_images = (images, network, learning, description)
+    chosen = (k if isinstance(k, int) else None, settings, graph, rows)
+    kind, shown = kind_of(matrix.source, texts), (clusters, appearance, labels)
+    request = Request(matrix, *chosen, *about_images, texts, counting, *shown, resources, output, kind)
     with limited(resources.time_limit):
         run(request)
         if labels is not None or has_labels(request.folder):
@@ -139,24 +153,26 @@ def run(request: Request) -> None:
 
     reporter, folder = Reporter(request.output.quiet, request.output.verbose), request.folder
     check(request)
-    images = find_images(request)
+    samples = find_samples(request)
     usual = request.description
-    if images is not None:
-        if request.k is not None and request.k > len(images):
-            what = f"{request.k} components are more than the {len(images)} images"
-            raise ParameterError("--k", what, f"give at most {len(images)}")
-        request = replace(request, description=grid_for(request, images))
+    if samples is not None and request.k is not None and request.k > len(samples):
+        what = f"{request.k} components are more than the {len(samples)} {request.kind}"
+        raise ParameterError("--k", what, f"give at most {len(samples)}")
+    if request.kind == IMAGES:
+        request = replace(request, description=grid_for(request, samples))
     files = request.files
     with locked(request) as manifest:
         if request.description != usual:
             radii = as_typed(request.description.radii)
             reporter.note(f"the images are small: --step {request.description.step} --radii {radii}")
-        key = fingerprint_of(request.matrix.source, images)
+        key = fingerprint_of(request.matrix.source, samples)
         check_earlier_result(manifest, request, key)
         with reporter.staging(list(files)) as staging:
             for number, stage in enumerate(plan(request, reporter), 1):
                 done = do_stage(stage, key, manifest, request.output, staging, last=number == len(files))
                 key = key if stage.name == RANK else done  # the next stages depend only on k
+    if request.kind != IMAGES:
+        note_top_features(folder, reporter)
     reporter.note(f"open {folder / 'report.html'} in a browser")
 
 
@@ -185,21 +201,36 @@ def check(request: Request) -> None:
         load_labels(request.labels)
 
 
-def find_images(request: Request) -> list[ImageFile] | None:
-    """The images in the source, or None if it is a matrix."""
+def kind_of(source: str, texts: TextInput) -> str:
+    """What a source is; options that have no effect on it are refused."""
     from mccgr_cli.files.readers import input_errors
+    from mccgr_cli.workflow.texts import holds_texts
+
+    with input_errors(source):
+        is_folder = Path(source).is_dir()
+    if holds_texts(source, texts):
+        options.refuse_given(FOR_MATRICES, f"{source} holds texts", "leave it out")
+        refuse_about_images(source, used=("seed",))
+        return TEXTS
+    kind, unused = (IMAGES, FOR_MATRICES) if is_folder else (MATRIX, (*FOR_IMAGES, "kind"))
+    what = f"{source} is {'a folder of images' if is_folder else 'a matrix'}"
+    options.refuse_given((*unused, *ABOUT_TEXTS), what, "leave it out")
+    return kind
+
+
+def find_samples(request: Request) -> Sequence[ImageFile | TextFile] | None:
+    """The images or texts in a folder; None if the source is a file."""
     from mccgr_cli.images.find import images_in_folder
+    from mccgr_cli.texts.find import texts_in_folder
 
-    with input_errors(request.matrix.source):
-        is_folder = Path(request.matrix.source).is_dir()
-    what = f"{request.matrix.source} is {'a folder of images' if is_folder else 'a matrix'}"
-    options.refuse_given(FOR_MATRICES if is_folder else FOR_IMAGES, what, "leave it out")
-    if is_folder:
+    source, labelled = request.matrix.source, not request.images.no_labels
+    if request.kind == IMAGES:
         refuse_unused(request.images, request.network, used=("seed",))
-    return images_in_folder(request.matrix.source, not request.images.no_labels).images if is_folder else None
+        return images_in_folder(source, labelled).images
+    return texts_in_folder(source, labelled).texts if Path(source).is_dir() else None
 
 
-def grid_for(request: Request, images: Sequence[ImageFile]) -> Description:
+def grid_for(request: Request, images: Any) -> Description:
     """The grid of patches: the usual one, or a finer one for small images if the user did not choose."""
     from mccgr_cli.images.grid import adapt_to_images
 
@@ -254,22 +285,22 @@ def checksums(names: Sequence[str | None]) -> dict[str, str]:
     return found
 
 
-def fingerprint_of(source: str, images: list[ImageFile] | None) -> str:
+def fingerprint_of(source: str, samples: Sequence[ImageFile | TextFile] | None) -> str:
     """The hash of everything in the source."""
     from mccgr_cli.files.readers import input_errors, split_inner
     from mccgr_cli.files.run_manifest import checksum_of, hash_of
     from mccgr_cli.images.decode import UnusableImage, file_sha256
 
-    if images is None:
+    if samples is None:
         path, inner = split_inner(source)
         with input_errors(source):
             return hash_of(checksum_of(Path(path)), Path(path).name, inner)  # the suffix decides how to read it
     contents = []
-    for image in images:
+    for one in samples:
         try:
-            contents.append([image.name, image.label, file_sha256(image.path)])
+            contents.append([one.name, one.label, file_sha256(one.path)])
         except UnusableImage as fault:
-            contents.append([image.name, image.label, str(fault)])
+            contents.append([one.name, one.label, str(fault)])
     return hash_of(contents)
 
 
@@ -277,3 +308,15 @@ def has_labels(folder: Path) -> bool:
     from mccgr_cli.files.readers import load
 
     return "labels" in load(str(folder / "clusters.h5"), kinds=("clusters",)).contents
+
+
+def note_top_features(folder: Path, reporter: Reporter) -> None:
+    """Say which words, or other features that have names, set each cluster apart."""
+    from mccgr_cli.cli.top import as_list
+    from mccgr_cli.files.readers import load
+    from mccgr_cli.workflow.top_features import top_features
+
+    contents = load(str(folder / FILES["cluster"]), kinds=("clusters",)).contents
+    if "feature_names" in contents:
+        for line in as_list(top_features(contents, TOP), contents, "cluster", measured=False).splitlines():
+            reporter.note(line)

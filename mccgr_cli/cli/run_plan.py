@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from mccgr_cli.cli.checkpointing import Checkpointing
 from mccgr_cli.cli.cluster import cluster
 from mccgr_cli.cli.export import Exported, export
-from mccgr_cli.cli.extract import ImageInput, extract
+from mccgr_cli.cli.extract import ImageInput, extract, extract_texts
 from mccgr_cli.cli.factorize import Factorization, factorize
 from mccgr_cli.cli.options import MatrixInput, Output, Resources, parameters
 from mccgr_cli.cli.rank import Trials, rank
@@ -19,12 +19,14 @@ from mccgr_cli.cli.report import Appearance, ReportInput, report
 from mccgr_cli.errors import DataError
 from mccgr_cli.images.settings import Description, Learning, ModelSettings
 from mccgr_cli.settings import ClusterSettings, GraphSettings, RowSettings, Settings
+from mccgr_cli.texts.settings import IMAGES, STOP_WORDS, TEXTS, Counting, TextInput
 
 if TYPE_CHECKING:
     from mccgr_cli.cli.job import Caller
     from mccgr_cli.cli.progress import Reporter
 
 RANK = "rank"
+MATRIX = "matrix"  # what a source may be, beside IMAGES and TEXTS
 # The stages in their order, and the files that they write.
 FILES = {
     "extract": "matrix.h5",
@@ -50,24 +52,23 @@ class Request:
     network: ModelSettings
     learning: Learning
     description: Description
+    texts: TextInput
+    counting: Counting
     clusters: ClusterSettings
     appearance: Appearance
     labels: str | None
     resources: Resources
     output: Output
+    kind: str  # of the source: IMAGES, TEXTS or MATRIX
 
     @property
     def folder(self) -> Path:
         return Path(str(self.output.path))
 
     @property
-    def from_images(self) -> bool:
-        return Path(self.matrix.source).is_dir()
-
-    @property
     def files(self) -> dict[str, str]:
         """The stages to do, and their files."""
-        left_out = {"extract": not self.from_images, RANK: self.k is not None}
+        left_out = {"extract": self.kind == MATRIX, RANK: self.k is not None}
         return {stage: file for stage, file in FILES.items() if not left_out.get(stage)}
 
     def inputs(self) -> list[tuple[str, str]]:
@@ -103,13 +104,17 @@ def plan(request: Request, reporter: Reporter) -> Iterator[Stage]:
 
 
 def matrix_of(request: Request) -> MatrixInput:
-    return MatrixInput(str(request.folder / FILES["extract"])) if request.from_images else request.matrix
+    return MatrixInput(str(request.folder / FILES["extract"])) if request.kind != MATRIX else request.matrix
 
 
 def stages_before_k(request: Request) -> Iterator[Stage]:
     """The matrix, and the number of components, if they are not given."""
     workers = Resources(jobs=request.resources.jobs, scheduler=request.resources.scheduler)
-    if request.from_images:
+    if request.kind == TEXTS:
+        counted = (request.images, request.texts, request.counting)
+        files = (request.images.codebook, stop_words_file(request.counting))
+        yield Stage("extract", counted, partial(extract_texts, *counted, workers), files)
+    elif request.kind == IMAGES:
         described = (request.images, request.network, request.learning, request.description)
         files = (request.images.codebook, model_file(request.network))
         yield Stage("extract", described, partial(extract, *described, workers), files)
@@ -135,11 +140,20 @@ def stages_after_k(request: Request, k: int) -> Iterator[Stage]:
     clustering = (factors, request.clusters)
     yield Stage("cluster", clustering, partial(cluster, *clustering, "none"))
     yield Stage("export", (clusters,), partial(export, clusters, Exported(), None))
-    shown = request.matrix.source if request.from_images else None
-    about = ReportInput(clusters.source, request.labels, shown, max_pixels=request.images.max_pixels)
-    workers = Resources(jobs=resources.jobs)
+    about = ReportInput(clusters.source, request.labels, *shown_beside(request), request.images.max_pixels)
+    workers = Resources(jobs=resources.jobs, memory=resources.memory)
     reporting = (about, request.appearance)
-    yield Stage("report", reporting, partial(report, *reporting, workers), (request.labels,))
+    yield Stage("report", reporting, partial(report, *reporting, workers), (request.labels,), ("matrix",))
+
+
+def shown_beside(request: Request) -> tuple[str | None, str | None, bool]:
+    """What the report shows beside the clusters: the images, or the matrix unless it is on a cluster for its size."""
+    if request.kind == IMAGES:
+        return request.matrix.source, None, False
+    if request.resources.scheduler is not None:
+        return None, None, False
+    matrix = matrix_of(request)
+    return None, matrix.source, matrix.transpose
 
 
 def recommended(ranks: Path, source: str, reporter: Reporter) -> int:
@@ -152,6 +166,11 @@ def recommended(ranks: Path, source: str, reporter: Reporter) -> int:
         raise DataError(source, reasons.rstrip("."), "give --k to cluster it nevertheless")
     reporter.note(f"k = {k}: {reasons}")
     return k
+
+
+def stop_words_file(counting: Counting) -> str | None:
+    """The file of words that are never counted, if it is not a ready list."""
+    return None if counting.stop_words in STOP_WORDS else counting.stop_words
 
 
 def model_file(network: ModelSettings) -> str | None:

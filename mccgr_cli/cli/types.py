@@ -17,11 +17,20 @@ if TYPE_CHECKING:
 
 
 class InputFile(click.Path):
-    """A file that a command reads; - is standard input."""
+    """A file that a command reads; - is standard input.
+
+    ``holds``: what a pipe may bring; "file": HDF5 or the name of a file, "table": also lines of text, "names": only
+    lines of text.
+    """
+
+    def __init__(self, holds: str = "file") -> None:
+        super().__init__(allow_dash=True)
+        self.holds = holds
 
 
 FILE = click.Path(allow_dash=True)  # a file name, or -; shells complete it
-INPUT = InputFile(allow_dash=True)
+INPUT = InputFile()
+INPUT_OR_TEXT = InputFile("table")
 MOST_NUMBERS = 100
 LEAST_MEMORY = 1e7
 LEAST_TIME, MOST_TIME = 1.0, 1000 * 86400.0
@@ -245,7 +254,7 @@ class WordOrFile(click.Path):
 
 def metavar_of(kind: click.ParamType[Any]) -> str | None:
     """The word that stands for a value in help; None if click's own is good."""
-    if kind in (FILE, INPUT):
+    if kind is FILE or isinstance(kind, InputFile):
         return "FILE"
     known: dict[type, str] = {Whole: "N", Number: "NUMBER", Numbers: "N,...", Words: "NAME,..."}
     return known.get(type(kind))

@@ -13,8 +13,10 @@ import hashlib
 import os
 import re
 import secrets
+import shlex
 import shutil
 import socket
+import stat
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
@@ -29,13 +31,14 @@ from mccgr_cli.system.signals import ignored_interrupts
 LOCK, TEMPORARY = ".mccgr.lock", ".mccgr.tmp"
 LONGEST_NAME = 100  # bytes of a file name that go into the names of its lock and temporary file
 LOCK_TRIES, LOCK_PAUSE = 10, 0.03  # seconds: another process may hold it for a moment to see whether it is free
+WRITABLE = stat.S_IWUSR | stat.S_IWGRP | stat.S_IWOTH
 REMEDIES = {
     errno.ENOSPC: "free some space or choose another place",
     errno.EDQUOT: "free some space or choose another place",
     errno.EFBIG: "raise the limit on file sizes or choose another place",
     errno.ENOENT: "make the folder first",
-    errno.EACCES: "choose another place with -o",
-    errno.EROFS: "choose another place with -o",
+    errno.EACCES: "choose another place, or allow writing there",
+    errno.EROFS: "choose another place",
     errno.ENAMETOOLONG: "choose a shorter name with -o",
 }
 
@@ -240,6 +243,8 @@ def changed_copy(path: Path, extra: float, when_written: Callable[[], None] = la
     with output_errors(str(path)):
         target = path.resolve()  # change what a link points to, not the link
         before = stamp(target)
+        if not target.stat().st_mode & WRITABLE or not os.access(target, os.W_OK):
+            raise OutputError(str(path), "is read-only", f"allow writing it: chmod u+w {shlex.quote(str(path))}")
     check_space(path, before[0] + extra)
     temporary = temporary_path(target)
     try:

@@ -60,7 +60,8 @@ def resolve(group: h5py.Group, path: str, where: str, hops: int = MOST_HOPS) -> 
 
 def check_dtype(node: h5py.Dataset, name: str, expected: str, where: str) -> None:
     if node.dtype.kind not in ("iu" if expected == "whole" else "fiub"):
-        raise DataError(where, f"/{name} holds {node.dtype} where {expected} numbers belong", "convert it")
+        held = "text" if h5py.check_string_dtype(node.dtype) else node.dtype
+        raise DataError(where, f"/{name} holds {held} where {expected} numbers belong", "store it as numbers")
 
 
 def check_filters(node: h5py.Dataset | h5py.Group, name: str, where: str) -> None:

@@ -26,6 +26,11 @@ class NamedCluster:
         return self.matched if self.matched in most_frequent else next(iter(most_frequent), None)
 
     @property
+    def name(self) -> str | None:
+        """The class that it is matched with, if no other is more frequent: its name in tables and on folders."""
+        return self.matched if self.matched == self.mostly else None
+
+    @property
     def class_text(self) -> str | None:
         """Its most frequent class, and whether it is matched with this class."""
         return self.mostly if self.mostly is None or self.mostly == self.matched else f"mostly {self.mostly}"

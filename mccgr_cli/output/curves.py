@@ -85,7 +85,8 @@ class FeatureWeights:
     def chart(self) -> Chart:
         kept = len(self.values) - self.silenced
         is_kept = np.arange(len(self.values)) < kept
-        lines = [Line(f"{kept} others", np.where(is_kept, self.values, np.nan), 0)]
+        name = f"{kept} others" if self.silenced else f"{kept} features, none silenced"
+        lines = [Line(name, np.where(is_kept, self.values, np.nan), 0)]
         if self.silenced:
             name = f"{self.silenced} silenced (weight < {SILENCED:g})"
             lines.append(Line(name, np.where(is_kept, np.nan, self.values), 1))

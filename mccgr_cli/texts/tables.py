@@ -15,6 +15,7 @@ from mccgr_cli.files.folders import reading_fault
 from mccgr_cli.texts.read import EMPTY, HEAD, WESTERN, Text, encoding_of
 
 LINES, TABLES = (".jsonl", ".ndjson"), (".csv", ".tsv")
+SEPARATORS = (",", ";", "\t")
 PIECE = 1 << 20  # bytes
 USUAL = {"text": "text", "label": "label", "name": "id"}  # fields that need not be named
 MOST_SHOWN = 20  # fields in a message
@@ -47,17 +48,14 @@ def read_records(path: str, fields: Fields, limit: int) -> Iterator[Text]:
     encoding = find_encoding(path)
     try:
         with Path(path).open(encoding=encoding, errors="replace", newline="") as file:
-            records = json_records(file, path, limit) if is_lines(path) else table_records(file, path, limit)
+            is_lines = path.lower().endswith(LINES)
+            records = json_records(file, path, limit) if is_lines else table_records(file, path, fields, limit)
             chosen: Fields | None = None
             for number, record in records:
                 chosen = fields.found_in(list(record), path) if chosen is None else chosen
                 yield text_of(record, chosen, number, limit, encoding == WESTERN)
     except OSError as fault:
         raise DataError(path, reading_fault(fault)) from None
-
-
-def is_lines(path: str) -> bool:
-    return path.lower().endswith(LINES)
 
 
 def find_encoding(path: str) -> str:
@@ -93,7 +91,7 @@ def json_records(file: TextIO, where: str, limit: int) -> Iterator[tuple[int, di
         try:
             record = json.loads(line)
         except (ValueError, RecursionError) as fault:
-            why = getattr(fault, "msg", "nested too deeply")
+            why = getattr(fault, "msg", "nested too deeply, or a number is too long")
             raise DataError(where, f"line {number} is not JSON: {why}", "mend or remove it") from None
         if not isinstance(record, dict):
             what = f"line {number} is {type(record).__name__}, not an object with fields"
@@ -101,11 +99,11 @@ def json_records(file: TextIO, where: str, limit: int) -> Iterator[tuple[int, di
         yield number, record
 
 
-def table_records(file: TextIO, where: str, limit: int) -> Iterator[tuple[int, dict[str, Any]]]:
+def table_records(file: TextIO, where: str, fields: Fields, limit: int) -> Iterator[tuple[int, dict[str, Any]]]:
     """The rows of a table with a header, with the numbers of their last lines."""
     before = csv.field_size_limit(min(2 * limit + PIECE, 2**31 - 1))
     try:
-        reader = csv.reader(file, delimiter="\t" if where.lower().endswith(".tsv") else ",")
+        reader = csv.reader(file, delimiter=find_separator(file, where, fields.text or USUAL["text"]))
         header = [name.strip() for name in next(reader, [])]
         for row in reader:
             if row:
@@ -114,6 +112,17 @@ def table_records(file: TextIO, where: str, limit: int) -> Iterator[tuple[int, d
         raise DataError(where, f"line {reader.line_num}: {fault}", "check its quotes, or give --max-text") from None
     finally:
         csv.field_size_limit(before)
+
+
+def find_separator(file: TextIO, where: str, column: str) -> str:
+    """What separates the fields: what makes the name of the column of texts a field of the header."""
+    header = file.readline(PIECE)
+    file.seek(0)
+    usual = "\t" if where.lower().endswith(".tsv") else ","
+    for separator in (usual, *SEPARATORS):
+        if column in (name.strip() for name in next(csv.reader([header], delimiter=separator), [])):
+            return separator
+    return usual
 
 
 def text_of(record: dict[str, Any], fields: Fields, number: int, limit: int, is_western: bool) -> Text:

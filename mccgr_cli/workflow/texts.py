@@ -14,21 +14,25 @@ from mccgr_cli.files.readers.checks import code_labels
 from mccgr_cli.images.find import SUFFIXES as IMAGE_SUFFIXES
 from mccgr_cli.settings import AUTO, TFIDF
 from mccgr_cli.texts import find
-from mccgr_cli.texts.settings import COUNTS_OF, NGRAMS, TEXTS, WORDS, Counting
+from mccgr_cli.texts.settings import COUNTS_OF, NGRAMS, TEXTS, WORDS, Counting, TextInput
 from mccgr_cli.texts.tables import LINES, TABLES
 
 if TYPE_CHECKING:
     from mccgr_cli.texts.count import CountedTexts, Vocabulary
 
 
-def holds_texts(source: str, kind: str | None = None) -> bool:
-    """Whether a folder or file holds texts rather than images. A folder with any image holds images."""
+def holds_texts(source: str, texts: TextInput, tables: bool = False) -> bool:
+    """Whether a folder or file holds texts. A folder with any image holds images, unless the user says texts.
+
+    ``tables``: a table has texts, not numbers, even if the user names no column of texts.
+    """
     with input_errors(source):
-        is_folder, is_file = Path(source).is_dir(), Path(source).is_file()
+        is_folder = Path(source).is_dir()
     if not is_folder:
-        return source.lower().endswith((*find.SUFFIXES, *LINES, *TABLES)) or (kind == TEXTS and is_file)
-    if kind is not None:
-        return kind == TEXTS
+        tables = tables or texts.text_field is not None
+        return source.lower().endswith((*find.SUFFIXES, *LINES, *(TABLES if tables else ())))
+    if texts.kind is not None:
+        return texts.kind == TEXTS
     skipped: list[Any] = []
     has_texts = False
     for path in walk(Path(source), skipped):

@@ -7,7 +7,9 @@ found. ``checks`` turns that into types that mccgr computes with. ``labels`` joi
 from __future__ import annotations
 
 import hashlib
+import os
 import re
+import shlex
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -92,10 +94,17 @@ def load(
 def require_kind(contents: Contents, kinds: Sequence[str], where: str) -> None:
     """Refuse a file of another kind."""
     if contents.kind not in kinds:
-        named = [kind for kind in kinds if kind != "checkpoint" or "factors" not in kinds]  # it stands for factors
-        wanted, origins = zip(*(KINDS[kind] for kind in named), strict=True)
-        what = f"holds {KINDS[contents.kind][0]} where {' or '.join(wanted)} should be"
-        raise DataError(where, what, f"such a file comes from {' or '.join(origins)}")
+        raise refuse_kind(contents.kind, kinds, where)
+
+
+def refuse_kind(kind: str, kinds: Sequence[str], where: str) -> DataError:
+    """An error about a file of another kind than these."""
+    named = [kind for kind in kinds if kind != "checkpoint" or "factors" not in kinds]  # it stands for factors
+    wanted, origins = zip(*(KINDS[kind] for kind in named), strict=True)
+    remedy = f"such a file comes from {' or '.join(origins)}"
+    if kind == "checkpoint":
+        remedy = f"continue this run with: mccgr factorize --resume {shlex.quote(where)}"
+    return DataError(where, f"holds {KINDS[kind][0]} where {' or '.join(wanted)} should be", remedy)
 
 
 def clusters_file(model: str) -> str:
@@ -178,6 +187,12 @@ def split_inner(typed: str) -> tuple[str, str | None]:
     location, separator, inner = typed.rpartition("::")
     with input_errors(typed):
         return (typed, None) if not separator or Path(typed).exists() else (location, inner or None)
+
+
+def is_same(path: Path, typed: str) -> bool:
+    """Whether what the user typed is in this file."""
+    other = split_inner(typed)[0]
+    return path.exists() and os.path.exists(other) and path.samefile(other)  # noqa: PTH110 - it takes odd names
 
 
 def require_name(typed: str) -> None:

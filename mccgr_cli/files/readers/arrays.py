@@ -20,15 +20,24 @@ import numpy as np
 from scipy import sparse
 
 from mccgr_cli.blocks.protocol import Array
-from mccgr_cli.errors import DataError, MccgrError
+from mccgr_cli.errors import DataError, MccgrError, UnusableValues
 from mccgr_cli.files.hdf5 import compressed_matrix
+from mccgr_cli.files.readers.beside import (
+    LABEL_NAMES,
+    add_labels,
+    guess_labels,
+    read_names,
+    same_name,
+    with_class_names,
+)
 from mccgr_cli.system.memory import require_memory
 
 if TYPE_CHECKING:
     from mccgr_cli.files.readers.hdf5 import HDF5Variables
 
 # "X", and where the file has them "labels" (not yet coded; "labels_are_guessed": nobody asked for them), "sample_names"
-# and "feature_names". In words, "about": what was taken for what, and "instead": what to use if X has negative values.
+# and "feature_names". In words, "about": what was taken for what, and "instead": what to use if X has negative values;
+# "notes" are for the user. "names": of samples and features that may be fewer or more than X has.
 Found: TypeAlias = dict[str, Any]
 
 
@@ -41,8 +50,6 @@ class NamedLabels(NamedTuple):
 
 
 MATRIX_NAMES = ("X", "fea", "arr_0")  # arr_0: what numpy.savez calls an array without a name
-LABEL_NAMES = ("Y", "gnd", "labels")
-SAMPLE_NAMES = "sample_names"
 SHOWN_NAMES = 10
 
 SPARSE_PARTS = frozenset(("format", "shape", "data", "indices", "indptr", "row", "col", "_is_array"))
@@ -55,14 +62,9 @@ Variables: TypeAlias = "ListedVariables | HDF5Variables"
 def read_variables(variables: Variables, inner: str | None, label_key: str | None) -> Found:
     """The matrix ``inner`` and the labels ``label_key``; if they are None, those with one of the usual names."""
     matrix_name = inner or choose_matrix(variables)
-    found: Found = {"X": variables.matrix(matrix_name)}
-    label_name = label_key or guess_labels(variables, but=matrix_name)
-    if label_name:
-        found["labels"] = variables.labels(label_name)
-        found["labels_are_guessed"] = label_key is None
-    # The file may have several matrices: labels of another length belong to another one.
-    if label_name and inner and not label_key and np.size(found["labels"]) not in found["X"].shape:
-        del found["labels"]
+    found: Found = {"X": variables.matrix(matrix_name), "notes": []}
+    add_labels(found, variables, label_key, matrix_name, is_only=inner is None)
+    found["names"] = read_names(variables, found["notes"])
     return found
 
 
@@ -71,8 +73,8 @@ def read_label_variable(variables: Variables, name: str | None) -> NamedLabels:
     if chosen is None:
         what = f"no labels called {', '.join(LABEL_NAMES)}"
         raise DataError(variables.where, what, f"name them with FILE::NAME; it has {shown(variables.names())}")
-    names = variables.labels(SAMPLE_NAMES) if SAMPLE_NAMES in variables.names() else None
-    return NamedLabels(names, variables.labels(chosen))
+    names = read_names(variables, []).get("sample_names")
+    return NamedLabels(names, with_class_names(variables.labels(chosen), variables))
 
 
 def choose_matrix(variables: Variables) -> str:
@@ -90,23 +92,6 @@ def choose_matrix(variables: Variables) -> str:
         raise DataError(variables.where, f"several matrices ({shown(choice)})", "name one with FILE::NAME")
     what = f"no matrix of numbers in it (X, fea or any other), only {shown(variables.names())}"
     raise DataError(variables.where, what, "name one with FILE::NAME if it lies deeper")
-
-
-def guess_labels(variables: Variables, but: str | None = None) -> str | None:
-    for wanted in LABEL_NAMES:
-        name = same_name(wanted, variables.names())
-        if name and name != but:
-            shape = variables.shape(name)
-            if shape is None or len(shape) < 2 or 1 in shape:  # a real matrix called Y is a second view
-                return name
-    return None
-
-
-def same_name(wanted: str, names: list[str]) -> str | None:
-    """The name ``wanted`` or, if there is none, the same in upper or lower case."""
-    if wanted in names:
-        return wanted
-    return next((name for name in names if name.lower() == wanted.lower()), None)
 
 
 def shown(names: list[str]) -> str:
@@ -145,6 +130,10 @@ class ListedVariables:
                 return sparse.csr_array(value)  # scipy checks the coordinates of a COO matrix
             parts = {part: getattr(value, part) for part in ("data", "indices", "indptr")}
             return compressed_matrix(parts, value.shape, value.format == "csc", self.where)
+
+    @property
+    def counts_from_one(self) -> bool:
+        return self.format_name == ".mat"
 
     labels = matrix  # numbers or text, one per sample, in any shape
 
@@ -198,6 +187,9 @@ def read_array(file: IO[bytes], length: int, where: str) -> Array:
         converted = dtype.kind != "f" or dtype.itemsize not in (4, 8)
         require_memory(size + (8 * math.prod(shape) if converted else 0), where)
     file.seek(0)
+    if about is not None and about[1].hasobject:
+        what = "an array of Python objects, which mccgr does not open"
+        raise UnusableValues(where, what, "save numbers or text: X.astype(float), names.astype(str)")
     values = np.asarray(np.lib.format.read_array(file, allow_pickle=False))
     if values.dtype.kind == "U" and values.size and values.ravel().view(np.uint32).max() > sys.maxunicode:
         raise ValueError("characters that are not Unicode")

@@ -5,19 +5,21 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy import sparse
 
 from mccgr_cli.blocks.in_memory import MemoryBlocks
 from mccgr_cli.blocks.protocol import Array, Matrix
-from mccgr_cli.errors import DataError
+from mccgr_cli.errors import DataError, UnusableValues
 from mccgr_cli.files.container import EXTRACTED
 from mccgr_cli.files.lazy_matrix import LazyMatrix, MatrixInMemory, StoredMatrix
-from mccgr_cli.files.readers.arrays import Found
 from mccgr_cli.files.values import as_float, check_values
 from mccgr_cli.system.memory import available_memory
+
+if TYPE_CHECKING:
+    from mccgr_cli.files.readers.arrays import Found
 
 
 def finish_matrix(found: Found, transpose: bool, where: str, notes: list[str]) -> Found:
@@ -27,20 +29,21 @@ def finish_matrix(found: Found, transpose: bool, where: str, notes: list[str]) -
     if "labels" in found:
         try:
             finished |= finish_labels(found, X.shape, transpose, where)
-        except UnusableLabels as fault:
+        except UnusableValues as fault:
             if not found.get("labels_are_guessed"):
                 raise
             notes.append(f"{where}: {fault.parts[1]}, so labels are left out")
     for name, other in (("sample_names", "feature_names"), ("feature_names", "sample_names")):
         if (values := found.get(other if transpose else name)) is not None:
             finished[name] = values
+    notes += found.get("notes", ())
+    for axis, name in enumerate(("sample_names", "feature_names")):
+        names = found.get("names", {}).get(name)
+        if names is not None and len(names) == X.shape[axis]:
+            finished[name] = names
     if not transpose:
         finished.update((name, found[name]) for name in EXTRACTED if name in found)
     return finished
-
-
-class UnusableLabels(DataError):
-    """Values that cannot be labels."""
 
 
 def finish_labels(found: Found, shape: tuple[int, int], transpose: bool, where: str) -> Found:
@@ -72,6 +75,10 @@ def finish_x(X: StoredMatrix | Any, transpose: bool, where: str, instead: str) -
 
 def as_real(X: Any, where: str) -> Matrix:
     """float32 stays, every other real type becomes float64; sparse stays sparse."""
+    if X.dtype.kind == "O":
+        raise DataError(
+            where, "holds cells or objects", "store numbers: in MATLAB cell2mat(X), in Python X.astype(float)"
+        )
     if X.dtype.kind not in "fiub":
         kind = {"c": "complex numbers", "U": "text", "S": "text"}.get(X.dtype.kind, f"{X.dtype} values")
         raise DataError(where, f"holds {kind}", "NMF needs real numbers")
@@ -95,12 +102,12 @@ def plain_text(stored: Any, where: str) -> Array:
     """Labels or names as one list: text without padding, or numbers."""
     labels = np.asarray(stored)
     if labels.size != max(labels.shape, default=0):
-        raise UnusableLabels(where, f"labels: an array of shape {labels.shape}", "a sample has one label")
+        raise UnusableValues(where, f"labels: an array of shape {labels.shape}", "a sample has one label")
     labels = labels.ravel()
     if labels.dtype.kind == "O":  # MATLAB's cells
         cells = [cell for cell in labels if isinstance(cell, np.ndarray)]
         if any(cell.size != 1 or cell.dtype.kind not in "fiubU" for cell in cells):
-            raise UnusableLabels(where, "labels: cells that hold no text", "labels are whole numbers or text")
+            raise UnusableValues(where, "labels: cells that hold no text", "labels are whole numbers or text")
         labels = np.asarray([str(cell.item() if isinstance(cell, np.ndarray) else cell) for cell in labels])
     if labels.dtype.kind == "S":
         labels = np.asarray([label.decode(errors="replace") for label in labels.tolist()])
@@ -115,14 +122,14 @@ def code_labels(stored: Any, where: str) -> tuple[Array, list[str]]:
         numbers = [int(match[1]) for match in written if match]
         labels = np.asarray(numbers) if len(numbers) == len(labels) else labels
     if labels.dtype.kind not in "fiubU":
-        raise UnusableLabels(where, f"labels: {labels.dtype} values", "labels are whole numbers or text")
+        raise UnusableValues(where, f"labels: {labels.dtype} values", "labels are whole numbers or text")
     if labels.dtype.kind == "f":
         with np.errstate(invalid="ignore"):
             broken = ~np.isfinite(labels) | (labels != np.floor(labels))
         if broken.any():
             first = int(broken.argmax())
             what = f"labels: {labels[first]:g} of sample {first} is not a label"
-            raise UnusableLabels(where, what, "labels are whole numbers or text")
+            raise UnusableValues(where, what, "labels are whole numbers or text")
     distinct, codes = np.unique(labels, return_inverse=True)
     as_name: Callable[[Any], str] = (lambda value: str(int(value))) if labels.dtype.kind == "f" else str
     return codes.astype(np.int64), [as_name(value) for value in distinct.tolist()]

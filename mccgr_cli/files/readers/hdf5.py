@@ -14,7 +14,7 @@ import h5py
 import numpy as np
 
 from mccgr_cli.blocks.protocol import Array
-from mccgr_cli.errors import DataError
+from mccgr_cli.errors import DataError, UnusableValues
 from mccgr_cli.files.container import Contents, is_container, read, read_text
 from mccgr_cli.files.hdf5 import check_filters, compressed_matrix, opened, read_matrix, resolve, values_of
 from mccgr_cli.files.lazy_matrix import find_matrix
@@ -37,6 +37,17 @@ def is_hdf5(file: BinaryIO) -> bool:
             return True
         offset = 2 * offset or 512
     return False
+
+
+def kind_of(path: str) -> str | None:
+    """The kind of a file of mccgr, as its root says; None for any other file."""
+    try:
+        if not Path(path).is_file():  # such as a pipe, which can be read only once
+            return None
+        with h5py.File(path, "r") as file:
+            return str(file.attrs.get("kind")) if is_container(file) else None
+    except (OSError, KeyError, RuntimeError, ValueError, TypeError, OverflowError):
+        return None
 
 
 def check_heaps(file: BinaryIO, places: Sequence[int], where: str) -> None:
@@ -95,6 +106,10 @@ class HDF5Variables:
     where: str
     matlab: bool  # MATLAB stores by columns, so everything appears transposed
 
+    @property
+    def counts_from_one(self) -> bool:
+        return self.matlab
+
     def names(self) -> list[str]:
         return [name for name in self.file if not name.startswith("#")]  # "#refs#" is MATLAB's own
 
@@ -121,7 +136,7 @@ class HDF5Variables:
         node = self.find(name)
         if not isinstance(node, h5py.Dataset) or "MATLAB_object_decode" in node.attrs:
             what = f"/{name} holds no labels that can be read"
-            raise DataError(self.where, what, "store them as numbers or as a list of text")
+            raise UnusableValues(self.where, what, "store them as numbers or as a list of text")
         if matlab_class(node) == "char":
             return matlab_text(values_of(node, self.where))
         if h5py.check_ref_dtype(node.dtype) is h5py.Reference:
@@ -138,7 +153,7 @@ class HDF5Variables:
         """One text of a MATLAB cell array, which is an array of references."""
         node = resolve(self.file, self.file[reference].name or "", self.where)
         if not isinstance(node, h5py.Dataset) or matlab_class(node) != "char":
-            raise DataError(self.where, f"/{name} holds cells that are not text", "store the labels as text")
+            raise UnusableValues(self.where, f"/{name} holds cells that are not text", "store the labels as text")
         return "".join(matlab_text(values_of(node, self.where)))
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
+from pathlib import Path
 
 from mccgr_cli.errors import DataError
 from mccgr_cli.files.joining import only_in, such_as
@@ -11,6 +12,7 @@ from mccgr_cli.files.readers import FORMATS, Loaded, foreign_path, opened
 from mccgr_cli.files.readers.arrays import NamedLabels
 from mccgr_cli.files.readers.checks import code_labels, plain_text
 from mccgr_cli.files.readers.hdf5 import read_hdf5_labels
+from mccgr_cli.files.readers.table import read_table_labels
 from mccgr_cli.files.readers.text import counted, read_label_lines
 
 ONLY_LABELS = "or give labels without names, one for each sample in the order of the rows"
@@ -21,8 +23,8 @@ def true_classes(clusters: Loaded, labels: str | None, note: Callable[[str], Non
     if labels is None:
         return clusters.contents.labels_as_text()
     samples = clusters.contents.datasets.get("sample_names")
-    given = load_labels(labels, samples or ())
-    return join_labels(given, labels, samples, len(clusters.contents["assignments"]), clusters.name, note)
+    given, where = load_labels(labels, samples or ()), "standard input" if labels == "-" else labels
+    return join_labels(given, where, samples, len(clusters.contents["assignments"]), clusters.name, note)
 
 
 def load_labels(source: str, samples: Sequence[str] = ()) -> NamedLabels:
@@ -33,9 +35,11 @@ def load_labels(source: str, samples: Sequence[str] = ()) -> NamedLabels:
     with opened(source) as file:
         if file.is_hdf5:
             found = read_hdf5_labels(file.handle, file.inner, file.name, file.suffix == ".mat")
-        else:
+        elif isinstance(file.handle, Path):
             _, read = FORMATS.get(file.suffix, (None, read_label_lines))
             found = read(foreign_path(file), file.inner, file.name)
+        else:  # from a pipe
+            found = read_table_labels(file.handle, file.inner, file.name)
     names, stored = found.names, found.labels
     if names is not None and found.first is not None and found.first[0] in samples:
         names, stored = [found.first[0], *names], [found.first[1], *stored]

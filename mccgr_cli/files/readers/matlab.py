@@ -18,7 +18,7 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 
 from mccgr_cli.blocks.protocol import Array
-from mccgr_cli.errors import DataError
+from mccgr_cli.errors import DataError, UnusableValues
 from mccgr_cli.files.hdf5 import compressed_matrix
 from mccgr_cli.files.readers.arrays import ListedVariables, parsing
 from mccgr_cli.system.memory import require_memory
@@ -164,7 +164,7 @@ def value_of(head: Head, depth: int = 0) -> Any:
             cells[i] = value
         return shaped(cells, head)
     what = f"{head.name or 'a cell'} holds neither numbers nor text"
-    raise DataError(head.where, what, "store the matrix as numbers, and labels as numbers or text")
+    raise UnusableValues(head.where, what, "store the matrix as numbers, and labels as numbers or text")
 
 
 def shaped(values: Array, head: Head) -> Array:

@@ -1,4 +1,4 @@
-"""Standard input: whether it holds a file or the name of a file."""
+"""Standard input: whether it holds a file or the names of files."""
 
 from __future__ import annotations
 
@@ -16,34 +16,37 @@ SHOWN = 60  # characters of a line in a message
 WHERE = "standard input"
 
 
-def find_name(text_is_data: bool = False) -> str | None:
-    """The name of a file, if standard input holds nothing else. None: it holds data, which are still to be read.
+def find_names(text_is_data: bool = False, several: bool = False) -> list[str]:
+    """The name of a file, if standard input holds nothing else. Empty: it holds data, which are still to be read.
 
-    ``text_is_data``: several lines of text are data too, not an error.
+    ``text_is_data``: other text is data too, not an error. ``several``: there may be a name in every line.
     """
     if sys.stdin is None:
-        return None  # whoever reads the data says so
+        return []  # whoever reads the data says so
     with input_errors(WHERE):
         head = sys.stdin.buffer.read(LONGEST_TEXT + 1)
     if not head.strip():
         raise nothing_arrived(WHERE)
     if len(head) > LONGEST_TEXT or b"\0" in head or head.startswith(SIGNATURE):
         put_back(head)
-        return None
+        return []
     whole, text = (os.fsdecode(one) for one in (head.removesuffix(b"\n"), head.rstrip(b"\r\n")))
     found = next((name for name in (whole, text) if exists(name)), None)  # a name may have a line break
     if found is not None:
-        return found
+        return [found]
     lines = text.split("\n")
-    if len(lines) == 1:
-        shown = text if len(text) <= SHOWN else f"{text[:SHOWN]}..."
-        what = f"holds neither HDF5 nor the name of a file: there is no file '{shown}'"
-        raise DataError(WHERE, what, "did the command before the pipe fail?")
-    if not text_is_data:
+    if text_is_data and len(lines) > 1:
+        put_back(head)
+        return []
+    if len(lines) > 1 and not several:
         what = f"{len(lines)} lines of text, where HDF5 or one file name should be"
         raise DataError(WHERE, what, "give a file by its name, and several files one by one (xargs -n 1)")
-    put_back(head)
-    return None
+    missing = next((line for line in lines if not exists(line)), None)
+    if missing is None:
+        return lines
+    shown = missing if len(missing) <= SHOWN else f"{missing[:SHOWN]}..."
+    what = f"holds neither HDF5 nor the name of a file: there is no file '{shown}'"
+    raise DataError(WHERE, what, "did the command before the pipe fail?")
 
 
 def exists(name: str) -> bool:

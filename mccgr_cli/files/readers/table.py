@@ -9,7 +9,7 @@ import csv
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
-from typing import TextIO
+from typing import BinaryIO, TextIO
 
 import numpy as np
 
@@ -90,10 +90,10 @@ def gather(fields: list[str], field: str) -> float:
     return 0.0
 
 
-def read_table_labels(path: Path, inner: str | None, where: str) -> NamedLabels:
+def read_table_labels(path: Path | BinaryIO, inner: str | None, where: str) -> NamedLabels:
     """The column ``inner`` of a table, or the only one, or the one called label, or the one beside the names."""
     with opened_text(path, where) as file:
-        dialect = find_dialect(file, path)
+        dialect = find_dialect(file, path if isinstance(path, Path) else Path())
         layout = find_layout(dialect.records(file), inner, None, where)
         header = [title.strip().lower() for title in layout.header or []]
         column, named = layout.labels, layout.names

@@ -12,6 +12,7 @@ import numpy as np
 
 from mccgr_cli.core.metrics import evaluate
 from mccgr_cli.files.readers.assignments import Assignments
+from mccgr_cli.output.cluster_names import named_clusters
 from mccgr_cli.output.text import JOINERS
 
 FOLDER = "cluster-"  # the names of all folders begin with this
@@ -25,8 +26,9 @@ def titles_of(given: Assignments) -> dict[int, str]:
     """What the clusters are called: by a person, by the classes of old samples, or by the classes of these samples."""
     classes = given.classes
     if given.labels and not classes:
-        scores = evaluate(given.labels, np.array(given.clusters))
-        classes = dict(zip(scores.clusters, scores.matches, strict=False))
+        clusters = np.array(given.clusters)
+        named = named_clusters(clusters, evaluate(given.labels, clusters))
+        classes = {cluster.number: cluster.name for cluster in named if cluster.name is not None}
     return {cluster: safe_title(title) for cluster, title in {**classes, **given.names}.items()}
 
 

@@ -80,7 +80,7 @@ def embedding(loaded: Sequence[Loaded], drawing: Drawing, note: Note) -> Figure:
     for axes, groups in zip(figure.subplots(1, len(panels), squeeze=False)[0], panels, strict=True):
         draw_groups(figure, axes, points, groups)
         axes.set_aspect("equal", adjustable="datalim")
-        for which, name, share in zip("xy", ("PC 1", "PC 2"), shares, strict=True):
+        for which, name, share in zip("xy", ("principal component 1", "principal component 2"), shares, strict=True):
             axes.set(**{f"{which}label": f"{name} of W ({100 * share:.1f} % of variance)"})
     return figure
 

@@ -1,5 +1,7 @@
 // The legend of the map: which groups there are, and which are switched off.
 
+const MANY = 12; // groups; if there are more, they come closer to each other
+
 function showLegend(map) {
   const buttons = map.groups().map(({ name, look, cluster }, g) => {
     if (cluster !== undefined && !clusters[cluster].size) return null;
@@ -24,6 +26,7 @@ function showLegend(map) {
   const legend = byId("legend");
   const focused = [...legend.children].indexOf(document.activeElement);
   legend.replaceChildren(...buttons.filter(Boolean));
+  legend.classList.toggle("many", legend.children.length > MANY);
   legend.children[Math.min(focused, legend.children.length - 1)]?.focus({ preventScroll: true });
 }
 
