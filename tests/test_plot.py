@@ -16,14 +16,18 @@ from matplotlib.colors import to_hex
 from PIL import Image
 from scipy import stats
 
+from mccgr_cli.blocks.in_memory import MemoryBlocks
+from mccgr_cli.core.profiles import group_values
 from mccgr_cli.files.atomic_write import write_files
 from mccgr_cli.files.container import Contents, encode
 from mccgr_cli.files.readers import Loaded, load
 from mccgr_cli.output.colours import COLOURS
 from mccgr_cli.output.plots import curves as of_curves
+from mccgr_cli.output.plots import dots as of_dots
 from mccgr_cli.output.plots import factors as of_factors
 from mccgr_cli.output.plots import results as of_results
 from mccgr_cli.settings import Drawing
+from mccgr_cli.workflow.top_features import top_features
 
 FORMATS = {"svg": b"<?xml", "png": b"\x89PNG", "pdf": b"%PDF"}
 
@@ -243,6 +247,81 @@ def test_many_groups_have_a_legend_and_more_than_60_a_colour_bar(mccgr, tmp_path
         found = words(tmp_path / "fig.svg")
         assert {"class", "class 0", "class 9"} <= set(found)  # the first and the last in order of text
         assert sum(text.startswith("class ") for text in found) == named
+
+
+def planted_clusters(tmp_path):
+    """Clusters of three planted groups, in whose samples every second one has feature 0; and their matrix."""
+    X, labels = planted()
+    X[:, 0] *= np.arange(60) % 2
+    X[:, 5] = 9  # sets nothing apart
+    H = np.kron(np.eye(3), np.ones((1, 8))) * np.linspace(3, 1, 24)
+    H[:, 5] = 9
+    contents = factors_contents("clusters", W=np.eye(3)[labels] + 0.1, H=H, rho=np.ones(24), assignments=labels)
+    return contents, save(tmp_path / "P.h5", contents), save(tmp_path / "M.h5", Contents("matrix", {"X": X})), X
+
+
+def drawn_dots(figure):
+    """The names of the rows and columns of the dots, and of each dot its share and its mean."""
+    axes, dots = figure.axes[0], figure.axes[0].collections[0]
+    rows, columns = ([t.get_text() for t in labels] for labels in (axes.get_yticklabels(), axes.get_xticklabels()))
+    shape = len(rows), len(columns)
+    shares = dots.get_sizes().reshape(shape) / of_dots.LARGEST_DOT**2
+    return rows, columns, shares, np.asarray(dots.get_array()).reshape(shape)
+
+
+def test_dots_are_the_top_features_with_shares_and_means_of_the_matrix(mccgr, tmp_path):
+    contents, path, matrix, X = planted_clusters(tmp_path)
+    labels = contents["assignments"]
+    values = group_values(MemoryBlocks(X), labels)
+    rows, columns, shares, means = drawn_dots(of_dots.dots([loaded(contents)], Drawing(count=2), pytest.fail, values))
+    groups = top_features(contents, 2)
+    assert rows == [f"feature {one.number}" for group in groups for one in group.features]
+    assert columns == ["0", "1", "2"]
+    chosen = [int(name.split()[1]) for name in rows]
+    members = [X[labels == g][:, chosen] for g in range(3)]
+    np.testing.assert_allclose(means.T, [own.mean(axis=0) for own in members])
+    np.testing.assert_allclose(shares.T, [(own > 0).mean(axis=0) for own in members])
+    assert shares[rows.index("feature 0"), 0] == pytest.approx(0.5)
+    outcome = mccgr("plot", path, "--matrix", matrix, "--figure", "dots", "--count", 2, "-o", tmp_path / "fig.svg")
+    assert outcome.status == 0, outcome.stderr
+    assert sorted(text for text in words(tmp_path / "fig.svg") if text.startswith("feature")) == sorted(rows)
+    assert "mean value" in words(tmp_path / "fig.svg")
+
+
+def test_without_the_matrix_dots_show_the_product_of_the_factors(tmp_path):
+    contents, _, _, _ = planted_clusters(tmp_path)
+    WH, labels = contents["W"] @ contents["H"], contents["assignments"]
+    rows, _, shares, means = drawn_dots(of_dots.dots([loaded(contents)], Drawing(), pytest.fail))
+    chosen = WH[:, [int(name.split()[1]) for name in rows]]
+    np.testing.assert_allclose(means.T, [chosen[labels == g].mean(axis=0) for g in range(3)])
+    above = chosen > chosen.mean(axis=0)
+    np.testing.assert_allclose(shares.T, [above[labels == g].mean(axis=0) for g in range(3)])
+    assert len(rows) == len(set(rows)) == 15
+
+
+def test_dots_of_factors_take_the_largest_coefficient_for_the_cluster(tmp_path):
+    contents, _, _, _ = planted_clusters(tmp_path)
+    without = {name: values for name, values in contents.datasets.items() if name != "assignments"}
+    figures = [of_dots.dots([loaded(one)], Drawing(), pytest.fail) for one in (contents, Contents("factors", without))]
+    first, second = map(drawn_dots, figures)
+    assert first[:2] == second[:2]
+    np.testing.assert_array_equal(first[2:], second[2:])
+
+
+@pytest.mark.parametrize("clusters", [1, 22, 45])
+def test_any_number_of_clusters_has_room_and_dots_say_what_is_left_out(mccgr, tmp_path, clusters):
+    rng = np.random.default_rng(0)
+    names = [f"class {i} of {'very ' * 20}many" for i in range(clusters)]
+    found = np.arange(90) % clusters
+    about = {"W": np.eye(clusters)[found] + 0.01, "H": rng.random((clusters, 60)), "rho": np.ones(60)}
+    contents = factors_contents("clusters", **about, assignments=found, labels=found, label_names=names)
+    outcome = mccgr("plot", save(tmp_path / "C.h5", contents), "--figure", "dots", "-o", tmp_path / "fig.svg")
+    if clusters == 1:
+        assert "no feature distinguishes" in outcome.stderr
+        return
+    assert outcome.status == 0, outcome.stderr
+    assert ("the first 40 of 45 clusters" in outcome.stderr) == (clusters == 45)
+    assert sum("…" in text for text in words(tmp_path / "fig.svg")) == min(clusters, 40)
 
 
 def test_lines_are_means_and_bands_are_95_percent_intervals():

@@ -65,6 +65,12 @@ def test_the_scale_of_the_factors_does_not_matter(scale):
     assert numbers(top_features(components, 1, COMPONENTS)[0]) == [0]
 
 
+def test_nothing_sets_a_single_cluster_apart():
+    H = np.random.default_rng(0).random((1, 60))
+    contents = clustering(90, 1, 60, H=H, rho=np.ones(60), assignments=np.zeros(90, dtype=int))
+    assert [numbers(group) for group in top_features(contents, 10)] == [[]]
+
+
 def test_clusters_keep_their_numbers():
     contents = contents_of(H)
     contents.datasets["assignments"] = np.array([7, -2, 40])[contents["assignments"]]

@@ -65,10 +65,11 @@ def top_features(
     numbers, sizes, mixtures, profiles = groups_of(contents, of, values)
     measured = None if values is None or of == COMPONENTS else values.compared()
     found = []
+    none_apart = by == SCORE and len(numbers) == 1  # a single group is the average sample, to rounding
     for place, number in enumerate(numbers):
         score, times, share = profiles.compared(mixtures[place])
         order = score if by == SCORE else share
-        best = np.argsort(-order, kind="stable")[:count]
+        best = np.argsort(-order, kind="stable")[: 0 if none_apart else count]
         features = []
         for j in best[order[best] > 0].tolist():
             of_samples = [] if measured is None else measured[:, place, j].tolist()
