@@ -102,12 +102,12 @@ def tasks_of(ks: Sequence[int]) -> list[tuple[int, ...]]:
 
 
 def groups_of(ks: Sequence[int]) -> list[tuple[int, ...]]:
-    """The k that share a graph: 4 and 5, 6 and 7, 8 to 11, 12 to 15, 16 to 23, and so on.
+    """The k that share a graph: 4 and 5, 6 and 7, 8 to 15, 16 to 31, and so on.
 
     >>> groups_of((2, 3, 4, 5, 8, 11, 12, 15))
-    [(12, 15), (8, 11), (4, 5), (3,), (2,)]
+    [(8, 11, 12, 15), (4, 5), (3,), (2,)]
     """
-    return grouped(ks, lambda k: (k.bit_length(), k >> (k.bit_length() - 2)))
+    return grouped(ks, lambda k: (k.bit_length(), k >> (k.bit_length() - 2) if k < 8 else 0))
 
 
 def grouped(ks: Sequence[int], key: Callable[[int], Any]) -> list[tuple[int, ...]]:
