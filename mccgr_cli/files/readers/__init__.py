@@ -202,7 +202,7 @@ def require_name(typed: str) -> None:
 
 def nothing_arrived(where: str) -> DataError:
     """What is said of an empty pipe."""
-    return DataError(where, "nothing arrived", "did the command before the pipe fail?")
+    return DataError(where, "nothing arrived", "did the command before the pipe fail, or write to -o FILE?")
 
 
 @contextmanager

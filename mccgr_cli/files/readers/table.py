@@ -21,6 +21,7 @@ from mccgr_cli.files.readers.dialect import looks_like_number as is_number
 from mccgr_cli.files.readers.layout import LABEL_COLUMNS, Layout, find_layout
 from mccgr_cli.files.readers.text import WINDOWS, counted, filled, load_text, opened_text
 
+WORDS_OF_A_TEXT = 5  # a field with so many words is no label
 UNKNOWN_LABELS = frozenset(("", "na", "nan", "#n/a", "null"))  # how programs write that a sample has no label
 
 
@@ -154,6 +155,14 @@ def find_marks(file: TextIO, dialect: Dialect, layout: Layout, where: str) -> Ma
             elif not is_text(field):
                 raise DataError(where, f"{place}: no value ({field!r})", "remove or impute missing values")
             else:
-                remedy = f"remove the column, or give --label-key {layout.columns()[column]} if it holds labels"
+                remedy = remedy_for(column, record, layout)
                 raise DataError(where, f"{place}: {field!r} is not a number", remedy)
     return evidence.marks(dialect.separator, where)
+
+
+def remedy_for(column: int, record: list[str], layout: Layout) -> str:
+    """What to do about a column of words."""
+    texts = next((number for number, field in enumerate(record) if len(field.split()) >= WORDS_OF_A_TEXT), None)
+    if texts is not None:
+        return f"for texts, give --text-field {layout.columns()[texts]!r} to mccgr run, extract or predict"
+    return f"remove the column, or give --label-key {layout.columns()[column]} if it holds labels"
