@@ -54,7 +54,7 @@ FOLDER: dict[str, dict[str, Any]] = {
     },
     "overwrite": {
         "help": "Replace output files of the same names, whatever made them. Without it, nothing is replaced: the same "
-        "command does what is not done yet, and a command with another --k, SOURCE or option is refused."
+        "command continues a run, and a command with another --k, SOURCE or option is refused."
     },
 }
 

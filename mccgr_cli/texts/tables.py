@@ -23,7 +23,7 @@ MOST_SHOWN = 20  # fields in a message
 
 @dataclass(frozen=True)
 class Fields:
-    """The fields of a text, its label and its name, in upper or lower case; None: the usual ones, where they are there."""
+    """The fields of a text, its label and its name, in any case. None: the usual ones, where they are there."""
 
     text: str | None = None
     label: str | None = None
