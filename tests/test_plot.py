@@ -308,6 +308,15 @@ def test_dots_of_factors_take_the_largest_coefficient_for_the_cluster(tmp_path):
     np.testing.assert_array_equal(first[2:], second[2:])
 
 
+@pytest.mark.parametrize("name", ["x" * 60, "W" * 60, "\u732b" * 60], ids=["narrow", "wide", "square"])
+def test_long_names_of_features_have_room(mccgr, tmp_path, name):
+    contents = factors_contents("clusters", assignments=np.arange(30) % 3)
+    contents.datasets["feature_names"] = [name] * contents["H"].shape[1]
+    path = save(tmp_path / "C.h5", contents)
+    outcome = mccgr("plot", path, "--figure", "dots", "-o", tmp_path / "fig.png")
+    assert outcome.status == 0, outcome.stderr
+
+
 @pytest.mark.parametrize("clusters", [1, 22, 45])
 def test_any_number_of_clusters_has_room_and_dots_say_what_is_left_out(mccgr, tmp_path, clusters):
     rng = np.random.default_rng(0)
