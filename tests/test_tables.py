@@ -73,6 +73,14 @@ WRITERS: dict[str, tuple[bytes, list[str] | None, list[str] | None, str]] = {
         lines('"a" "b" "c"', '"s1" 1.5 0 3', '"s2" 0 1011 2.25', '"s3" 2 0.125 7'),
         *(ROWS, COLUMNS, "separated by spaces"),
     ),
+    "aligned columns": (
+        lines('  "a"   "b"    "c" ', '"s1"  1.5     0  3.000 ', '"s2"  0.0  1011  2.250 ', '"s3"  2.0 0.125  7.000 '),
+        *(ROWS, COLUMNS, "separated by spaces"),
+    ),
+    "aligned columns, no names": (
+        lines("  1.500     0.000  3.000", "  0.000  1011.000  2.250", "  2.000     0.125  7.000"),
+        *(None, None, "separated by spaces"),
+    ),
     "R write.table, years": (
         lines('"2019"\t"2020"\t"2021"', '"1"\t1.5\t0\t3', '"2"\t0\t1011\t2.25', '"3"\t2\t0.125\t7'),
         *(["1", "2", "3"], YEARS, "separated by tabs"),

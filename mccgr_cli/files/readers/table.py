@@ -81,7 +81,8 @@ def read_values(
     lines = dialect.lines(file)
     if layout.header is not None:
         next(csv.reader(lines, delimiter=dialect.separator), None)
-    options = {"delimiter": dialect.separator, "converters": converters, "quotechar": '"'}
+    separator = None if dialect.separator == " " else dialect.separator  # None: any number of spaces
+    options = {"delimiter": separator, "converters": converters, "quotechar": '"'}
     return load_text(lines, layout.width, **options), text
 
 
