@@ -107,8 +107,9 @@ def read_table_labels(path: Path | BinaryIO, inner: str | None, where: str) -> N
             raise DataError(where, what, f"name one with FILE::COLUMN: {shown(layout.columns())}")
         rows = [record for _, record in data_records(file, dialect, layout, where)]
     labels = [row[column or 0] for row in rows]
-    # in a single column, a first line of text is a header only if numbers follow
-    if inner is None and layout.width == 1 and layout.header and not (labels and is_number(labels[0])):
+    # in a single column, a first line of text is a header only if its name says so or numbers follow
+    titled = header[:1] and (header[0] in LABEL_COLUMNS or is_number(labels[0] if labels else ""))
+    if inner is None and layout.width == 1 and layout.header and not titled:
         labels.insert(0, layout.header[0])
     labels = filled(labels, "sample", 0, where)
     if named is None or column is None:
