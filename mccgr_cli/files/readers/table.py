@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import csv
+import shlex
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
@@ -21,6 +22,7 @@ from mccgr_cli.files.readers.dialect import looks_like_number as is_number
 from mccgr_cli.files.readers.layout import LABEL_COLUMNS, Layout, find_layout
 from mccgr_cli.files.readers.text import WINDOWS, counted, filled, load_text, opened_text
 
+WORDS_OF_TEXT, MOST_LETTERS = 4, 60  # words of a field that is a text, and letters of it in a message
 UNKNOWN_LABELS = frozenset(("", "na", "nan", "#n/a", "null"))  # how programs write that a sample has no label
 
 
@@ -144,4 +146,7 @@ def numbers_of(file: TextIO, dialect: Dialect, layout: Layout, where: str) -> It
                 raise DataError(where, f"{place}: no value ({field!r})", "remove or impute missing values")
             else:
                 remedy = f"remove the column, or give --label-key {layout.columns()[column]} if it holds labels"
-                raise DataError(where, f"{place}: {field!r} is not a number", remedy)
+                if len(field.split()) >= WORDS_OF_TEXT:
+                    remedy = f"if it holds texts: mccgr extract {shlex.quote(where)} counts their words"
+                start = field if len(field) <= MOST_LETTERS else f"{field[:MOST_LETTERS]}..."
+                raise DataError(where, f"{place}: {start!r} is not a number", remedy)
