@@ -194,6 +194,24 @@ def test_samples_and_features_are_joined_by_name(mccgr, cells, tmp_path):
     np.testing.assert_array_equal(after.obsp["mccgr_connectivities"].toarray(), ring + ring.T)
 
 
+def test_a_file_with_some_of_the_samples_gets_their_results(mccgr, refused, tmp_path, clusters, graph):
+    kept = [5, 2, 7]
+    rich()[kept].copy().write_h5ad(tmp_path / "some.h5ad")
+    before = anndata.read_h5ad(tmp_path / "some.h5ad")
+    outcome = mccgr("export", clusters, "--graph", graph, "--into", tmp_path / "some.h5ad")
+    assert outcome.status == 0, outcome.stderr
+    assert f"has 3 of the 9 samples of {clusters}" in outcome.stderr
+    after, given = anndata.read_h5ad(tmp_path / "some.h5ad"), results()
+    assert after.obs["mccgr_cluster"].tolist() == [str(number) for number in given["assignments"][kept]]
+    np.testing.assert_array_equal(after.obsm["X_mccgr"], given["W"][kept])
+    assert after.obsp["mccgr_connectivities"].shape == (3, 3)
+    assert_equal(without_ours(after), before)
+    fewer = {name: given[name][:5] for name in ("assignments", "certainty", "outlier", "W")}
+    path = stored(tmp_path / "f.h5", **fewer, sample_names=CELLS[:5])
+    message = refused("export", path, "--into", tmp_path / "some.h5ad", "--overwrite")
+    assert "2 of its 3 samples are not in" in message
+
+
 def test_without_names_the_order_counts_and_this_is_said(mccgr, cells, tmp_path):
     path = stored(tmp_path / "c.h5", sample_names=None, feature_names=None)
     outcome = mccgr("export", path, "--into", cells)

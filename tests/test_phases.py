@@ -107,6 +107,7 @@ def test_every_phase_of_a_factorization_leaves_a_line_if_it_is_long(mccgr, X_fil
         (("transform", "F.h5", "X.h5"), "computing coefficients"),
         (("predict", "C.h5", "X.h5", "-o", "new.csv"), "finding the nearest samples"),
         (("report", "C.h5"), "drawing the report"),
+        (("rank", "X.h5", "--k", "2-3", "--runs", 2, "--jobs", 0), "comparing the runs"),
     ],
 )
 def test_other_commands_show_their_phases_too(mccgr, X_file, tmp_path, monkeypatch, command, expected):

@@ -299,13 +299,16 @@ def test_without_the_matrix_dots_show_the_product_of_the_factors(tmp_path):
     assert len(rows) == len(set(rows)) == 15
 
 
-def test_dots_of_factors_take_the_largest_coefficient_for_the_cluster(tmp_path):
-    contents, _, _, _ = planted_clusters(tmp_path)
+def test_dots_of_factors_are_those_of_their_clusters(mccgr, tmp_path):
+    contents, path, matrix, _ = planted_clusters(tmp_path)
     without = {name: values for name, values in contents.datasets.items() if name != "assignments"}
-    figures = [of_dots.dots([loaded(one)], Drawing(), pytest.fail) for one in (contents, Contents("factors", without))]
-    first, second = map(drawn_dots, figures)
-    assert first[:2] == second[:2]
-    np.testing.assert_array_equal(first[2:], second[2:])
+    factors = save(tmp_path / "F.h5", Contents("factors", without, {"form": "orthogonal"}))
+    for given in ((), ("--matrix", matrix)):
+        drawn = [mccgr("plot", one, "--figure", "dots", *given, "-o", "-") for one in (path, factors)]
+        assert [one.status for one in drawn] == [0, 0]
+        same_source = [re.sub(rb"sha256:\w+", b"", one.output) for one in drawn]
+        assert same_source[0] == same_source[1]
+    assert "clustered first as by 'mccgr cluster'" in drawn[1].stderr
 
 
 @pytest.mark.parametrize("name", ["x" * 60, "W" * 60, "\u732b" * 60], ids=["narrow", "wide", "square"])
@@ -518,7 +521,7 @@ def refuse(refused, tmp_path, *arguments, status):
         (("F.h5", "--matrix", "X.h5"), 2, "--matrix"),
         (("F.h5", "--count", "3"), 2, "--count"),
         (("-", "--figure", "dots", "--matrix", "-"), 2, "standard input can be read only once"),
-        (("F.h5", "--figure", "dots", "--matrix", "X.h5"), 1, "60 samples where"),
+        (("C.h5", "--figure", "dots", "--matrix", "X.h5"), 1, "60 samples where"),
         (("F.h5", "--figure", "basis", "--shape", "4x5"), 2, "20 pixels, and F.h5 has 16 features"),
     ],
 )

@@ -22,6 +22,7 @@ from scipy.spatial.distance import squareform
 
 from mccgr_cli.blocks.protocol import Size
 from mccgr_cli.cli.rank import FORMATS
+from mccgr_cli.core.graph import build_graph
 from mccgr_cli.core.metrics import adjusted_rand_index
 from mccgr_cli.errors import DataError
 from mccgr_cli.files.atomic_write import write_files
@@ -30,7 +31,7 @@ from mccgr_cli.files.lazy_matrix import StoredMatrix
 from mccgr_cli.files.readers import Loaded, load
 from mccgr_cli.output.plots import ranks as plots
 from mccgr_cli.settings import Drawing, GraphSettings, Settings
-from mccgr_cli.workflow import ranking
+from mccgr_cli.workflow import factorization, ranking
 from mccgr_cli.workflow.factorization import choose_graph, factorize
 from mccgr_cli.workflow.ranking import criteria, saved, subsamples
 from mccgr_cli.workflow.ranking.choice import columns_of_errors, recommend
@@ -220,6 +221,14 @@ def test_a_draw_is_clustered_as_cluster_would(monkeypatch):
     np.testing.assert_array_equal(found[3].assignments, W.argmax(axis=1))
 
 
+def test_a_draw_has_one_first_graph_and_few_second_ones(monkeypatch):
+    X, _ = planted(n=60)
+    built = []
+    monkeypatch.setattr(factorization, "build_graph", lambda *given: built.append(given) or build_graph(*given))
+    subsamples.cluster_subsample(X, np.arange(60), Settings(k=1, init="graph"), GraphSettings(), range(2, 8))
+    assert len(built) == 1 + 4  # of all features; for 2, 3, 4 and 5, 6 and 7
+
+
 def test_values_that_single_precision_cannot_square_keep_theirs():
     for size in (1e-30, 1, 1e30):
         assert subsamples.in_single_precision(np.full((2, 2), size)).dtype == ("float32" if size == 1 else "float64")
@@ -320,19 +329,19 @@ def interrupted(mccgr, monkeypatch):
     return run
 
 
-SEVEN_TASKS = ("--k", "2-3", "--runs", 2, "--jobs", 0)  # 3 masks with few_masks, the weights, 2 runs for 3; 2 for 2
+SIX_TASKS = ("--k", "2-3", "--runs", 2, "--jobs", 0)  # 3 masks with few_masks, the weights, 2 draws
 
 
 def test_an_interrupted_ranking_continues_and_writes_the_same_bytes(mccgr, interrupted, X_file, tmp_path):
     whole, out = tmp_path / "whole" / "r.h5", tmp_path / "cut" / "r.h5"
     for path in (whole, out):
         path.parent.mkdir()
-    shown = mccgr("rank", X_file, *SEVEN_TASKS, "-o", whole).stdout
+    shown = mccgr("rank", X_file, *SIX_TASKS, "-o", whole).stdout
     for done in (1, 4):
-        said = interrupted(done, "rank", X_file, *SEVEN_TASKS, "-o", out).stderr
+        said = interrupted(done, "rank", X_file, *SIX_TASKS, "-o", out).stderr
         assert "r.h5.part; the same command continues" in said
-    again = mccgr("rank", X_file, *SEVEN_TASKS, "-o", out)
-    assert "continuing after 5 of 8 tasks" in again.stderr
+    again = mccgr("rank", X_file, *SIX_TASKS, "-o", out)
+    assert "continuing after 5 of 6 tasks" in again.stderr
     assert again.stdout == shown
     assert contents_of(out) == contents_of(whole)
     assert [path.name for path in out.parent.iterdir()] == ["r.h5"]
@@ -345,9 +354,9 @@ def contents_of(path):
 
 def test_other_options_do_not_continue_a_ranking(mccgr, refused, interrupted, X_file, tmp_path):
     out = tmp_path / "r.h5"
-    interrupted(2, "rank", X_file, *SEVEN_TASKS, "-o", out)
-    assert "other data or options" in refused("rank", X_file, *SEVEN_TASKS, "--seed", 1, "-o", out)
-    outcome = mccgr("rank", X_file, *SEVEN_TASKS, "--seed", 1, "-o", out, "--overwrite")
+    interrupted(2, "rank", X_file, *SIX_TASKS, "-o", out)
+    assert "other data or options" in refused("rank", X_file, *SIX_TASKS, "--seed", 1, "-o", out)
+    outcome = mccgr("rank", X_file, *SIX_TASKS, "--seed", 1, "-o", out, "--overwrite")
     assert (outcome.status, "continuing" in outcome.stderr) == (0, False)
 
 

@@ -131,6 +131,18 @@ WRITERS: dict[str, tuple[bytes, list[str] | None, list[str] | None, str]] = {
     "no header, trailing separators": (lines("1.5,0,3,", "0,1011,2.25,", "2,.125,7,"), None, None, ""),
     "empty lines, no end": (b'\n"a","b","c"\r\n"1.5","0","3"\r\n\r\n0,1011,2.25\r\n2,.125,7', None, COLUMNS, ""),
     "semicolons in .csv": (lines("1.5;0;3", "0;1011;2.25", "2;.125;7"), None, None, "separated by semicolons"),
+    "names and years": (
+        lines("Country;2019;2020;2021", "s1;1,5;0;3", "s2;0;1011;2,25", "s3;2;0,125;7"),
+        *(ROWS, YEARS, "line 1 (2019, 2020, 2021; if these are values, give --header no)"),
+    ),
+    "sample and numbers": (
+        lines("sample,12,7,9", "s1,1.5,0,3", "s2,0,1011,2.25", "s3,2,.125,7"),
+        *(ROWS, ["12", "7", "9"], "row names: column 1 ('sample')"),
+    ),
+    "pandas, other numbers": (
+        by_pandas(frame([7, 9, 8], [400, 410, 430])),
+        *(["7", "9", "8"], ["400", "410", "430"], "row names: column 1 ('')"),
+    ),
     "spectrum": (
         lines(*(",".join([*map(str, row), "1,1,1,1,1"]) for row in [[4.5, 5, 5.5], *VALUES])).replace(
             b"4.5,5,5.5,1,1,1,1,1", b"4.5,5,5.5,6,6.5,7,7.5,8"
@@ -174,8 +186,11 @@ def test_tables_of_other_programs_are_read_right(writer: str, suffix: str, tmp_p
         ("5,6,9\n4,3,8\n", "auto", (2, 3), "(if 5, 6, 9 in line 1 are names, give --header yes)"),
         ("5,3,9\n4,3,8\n", "auto", (2, 3), "column names: none"),
         ("5,10,15\n.5,1,2\n1,.5,3\n1,4,.5\n", "auto", (3, 3), "(5, 10, 15; if these are values, give --header no)"),
-        ("2019,2020\n2018,2021\n", "auto", (2, 2), "column names: none"),
+        ("2019,2020\n2018,2021\n", "auto", (2, 2), "(if 2019, 2020 in line 1 are names, give --header yes)"),
+        ("2019,2020,2021\n2000,5,2100\n1,2,2\n", "auto", (2, 3), "line 1 (2019, 2020, 2021; if these are values"),
         ("1,2,3\n2,3,4\n3,4,5\n", "auto", (2, 3), "line 1 (1, 2, 3; if these are values"),
+        ("r1,1,2\nr2,4,3\n", "auto", (2, 2), "column names: none (if 1, 2 in line 1 are names, give --header yes)"),
+        ("r1,5,2\nr2,4,3\n", "auto", (2, 2), "column names: none"),
         ("2,3,4\n3,4,5\n", "auto", (2, 3), "column names: none"),
     ],
 )
@@ -256,3 +271,9 @@ def test_one_line_on_stderr_says_what_was_taken_for_what(mccgr, tmp_path):
     assert "12 samples x 4 features; row names: column 1 (''); labels: column 6 ('label')" in line
     quiet = mccgr("info", tmp_path / "a.csv", "--format", "json")
     assert json.loads(quiet.stdout)["datasets"]["X"]
+
+
+def test_a_column_number_is_no_word_of_a_header(tmp_path):
+    loaded = read(tmp_path, "5,3,1,x\n4,4,2,y\n", label_key="4")
+    assert loaded.contents.labels_as_text() == ["x", "y"]
+    assert loaded.contents["X"].shape == (2, 3)

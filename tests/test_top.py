@@ -67,7 +67,8 @@ def test_the_scale_of_the_factors_does_not_matter(scale):
 
 def test_nothing_sets_a_single_cluster_apart():
     H = np.random.default_rng(0).random((1, 60))
-    contents = clustering(90, 1, 60, H=H, rho=np.ones(60), assignments=np.zeros(90, dtype=int))
+    W = np.full((90, 1), 1.01)
+    contents = clustering(90, 1, 60, W=W, H=H, rho=np.ones(60), assignments=np.zeros(90, dtype=int))
     assert [numbers(group) for group in top_features(contents, 10)] == [[]]
 
 

@@ -12,7 +12,6 @@ from mccgr_cli.cli.options import MatrixInput
 from mccgr_cli.core.profiles import GroupValues, group_values
 from mccgr_cli.errors import DataError
 from mccgr_cli.files.readers import Loaded
-from mccgr_cli.output.dots import with_clusters
 from mccgr_cli.output.export import check_fit
 from mccgr_cli.settings import NORMALIZATIONS
 from mccgr_cli.workflow.placement import place
@@ -28,7 +27,6 @@ def with_matrix(job: Job, clusters: Loaded, matrix: MatrixInput) -> tuple[Loaded
     if how not in NORMALIZATIONS:
         what = f"its rows were normalized by {how!r}, which this mccgr does not know"
         raise DataError(clusters.name, what, "update mccgr, or make the file again")
-    clusters = replace(clusters, contents=with_clusters(clusters.contents))
     given = job.load_matrix(matrix)
     check_fit(given, clusters, job.reporter.note)
     places = np.unique(clusters.contents["assignments"], return_inverse=True)[1]

@@ -106,7 +106,7 @@ def command(
       basis        the components as images
       embedding    the samples on two principal components of W, by class and cluster
       dots         the top features of each cluster, as in mccgr top: the larger the dot, the more samples have the
-                   feature; the darker, the stronger it is (of factors, clusters are the largest coefficients)
+                   feature; the darker, the stronger it is (factors are clustered first)
     Of a file from experiment (bands are 95 % confidence intervals of the mean):
       scores       accuracy and NMI by the number of clusters
       sweep        accuracy and NMI by the option that was varied
@@ -127,6 +127,7 @@ def command(
       mccgr plot ranks.h5 -o ranks.svg
       mccgr plot results.h5 --figure sweep --only k=5 -o alpha.svg
     """
+    from mccgr_cli.cli.cluster import clustered
     from mccgr_cli.cli.cluster_values import with_matrix
     from mccgr_cli.cli.job import Job
 
@@ -141,6 +142,8 @@ def command(
         refuse_unused(figure, form)
         if job.has_default_name:
             job.write_beside(sources[0], figure, f".{form}")
+        if FIGURES[figure].takes_matrix:
+            loaded = [clustered(one, job.reporter.note) for one in loaded]
         values = None
         if given.matrix is not None:
             loaded[0], values = with_matrix(job, loaded[0], MatrixInput(given.matrix, given.transpose))

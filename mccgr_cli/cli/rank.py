@@ -15,6 +15,7 @@ from mccgr_cli.cli.options import MatrixInput, Output, Resources
 from mccgr_cli.cli.time_limit import limited
 from mccgr_cli.fields import Bounds, basic_option, whole
 from mccgr_cli.settings import GraphSettings, RowSettings, Settings
+from mccgr_cli.system.phases import phase
 
 if TYPE_CHECKING:
     from mccgr_cli.blocks.protocol import Matrix
@@ -198,7 +199,8 @@ def do_tasks(job: Job, X: Matrix, plan: Plan, journal: Journal | None) -> Rankin
             if journal is not None and (value := saved.to_json(outcome)) is not None:
                 journal.add(left[number].name, value)
             count("ranking", len(outcomes), len(tasks))
-    ranked = ranking.combine(tasks, [outcomes[task] for task in tasks], X, plan)
+    with phase("comparing the runs"):
+        ranked = ranking.combine(tasks, [outcomes[task] for task in tasks], X, plan)
     for k, why in sorted(ranked.failures.items()):
         job.reporter.note(f"k={k}: a run failed: {why}")
     return ranked

@@ -93,6 +93,7 @@ def command(clusters: ReportInput, appearance: Appearance, resources: Resources,
       mccgr report X.factors.clusters.h5 --images images/
       mccgr report X.factors.clusters.h5 --images images/ -o report.html --title "Textures"
       mccgr report clusters.h5 --labels classes.txt -o report.html
+      mccgr report X.factors.clusters.h5 --matrix X.h5
       mccgr cluster X.factors.h5 | mccgr report -o report.html
     """
     report(clusters, appearance, resources, output)

@@ -31,6 +31,7 @@ from mccgr_cli.blocks.rows import idf_for, normalize
 from mccgr_cli.errors import DataError
 from mccgr_cli.files import hdf5
 from mccgr_cli.files.values import SAFE, as_float, check_scale, check_values, extremes, float_type
+from mccgr_cli.settings import TFIDF
 from mccgr_cli.system.memory import format_bytes, require_memory
 from mccgr_cli.system.phases import advance, phase
 
@@ -119,7 +120,9 @@ class StoredMatrix:
     def prepared_as(self, how: str, dtype: str | None = None, idf: Array | None = None) -> StoredMatrix:
         chosen = self.dtype if dtype is None else np.dtype(dtype)
         plain = replace(self, how="none", dtype=chosen, size=replace(self.size, itemsize=chosen.itemsize))
-        return replace(plain, how=how, idf=idf_for(how, FileBlocks(plain)) if idf is None else idf)
+        if how == TFIDF and idf is None:
+            idf = idf_for(how, FileBlocks(plain))
+        return replace(plain, how=how, idf=idf)
 
     def stream(self) -> StoredMatrix:
         """Itself, after one pass over the file that checks the values."""

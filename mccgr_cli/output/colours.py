@@ -2,18 +2,19 @@
 
 A number, the look, decides on both. 20 colours and 9 markers: the first 180 looks differ. The colours of each list were
 chosen for the largest CIEDE2000 difference of its two most similar colours (about 21 in both), with a contrast of 3 or
-more to the ground. The first three are Okabe and Ito's. Markers help readers who cannot distinguish the colours.
+more to the ground. The first three are Okabe and Ito's. The first eight differ for most colour-blind readers too;
+beyond these, markers help.
 """
 
 from __future__ import annotations
 
 COLOURS = (  # on a light ground
-    *("#0072b2", "#d55e00", "#009e73", "#a00aa0", "#aa8200", "#00a0b4", "#be0046", "#937ffb", "#0a6400", "#fa46be"),
-    *("#15191d", "#8c8c82", "#78a000", "#ff5a64", "#5a4600", "#0032aa", "#005a5a", "#6e1e00", "#8c6e82", "#50283c"),
+    *("#0072b2", "#d55e00", "#009e73", "#be0046", "#937ffb", "#00a0b4", "#0a6400", "#ff5a64", "#8c6e82", "#50283c"),
+    *("#15191d", "#005a5a", "#a00aa0", "#8c8c82", "#0032aa", "#fa46be", "#78a000", "#5a4600", "#6e1e00", "#aa8200"),
 )
 DARK_COLOURS = (  # on a dark ground, with the same hues as far as possible
-    *("#4aa3df", "#f0803c", "#2fbf95", "#6c63f3", "#fcbd09", "#3feafc", "#ffbdbd", "#ff75ff", "#cfffab", "#fc517e"),
-    *("#f2f4f5", "#a29987", "#1b7e24", "#d81b1b", "#90ab00", "#bdbdfc", "#487575", "#906c00", "#997e99", "#c612ab"),
+    *("#4aa3df", "#f0803c", "#2fbf95", "#ffbdbd", "#ff75ff", "#3feafc", "#cfffab", "#d81b1b", "#997e99", "#c612ab"),
+    *("#f2f4f5", "#487575", "#6c63f3", "#a29987", "#bdbdfc", "#fc517e", "#1b7e24", "#90ab00", "#906c00", "#fcbd09"),
 )
 MARKERS = {  # matplotlib's sign, and the outline within 12 x 12 that the page draws
     "o": "M6 1.5a4.5 4.5 0 1 0 0 9a4.5 4.5 0 1 0 0-9z",

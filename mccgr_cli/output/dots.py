@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import groupby
 
 import numpy as np
 
 from mccgr_cli.blocks.protocol import Array
-from mccgr_cli.core.kmeans import largest_coefficient
 from mccgr_cli.core.profiles import GroupValues, factor_values
 from mccgr_cli.files.container import Contents
 from mccgr_cli.output.cluster_names import NamedCluster
@@ -78,11 +77,3 @@ def feature_dots(
         size = "share of the samples of the cluster in which WH is above the mean of all samples"
         colour = "mean of WH, the values that the factors give"
     return Dots(drawn, features, owners, fractions, np.minimum(means, LARGEST), size, colour)
-
-
-def with_clusters(contents: Contents) -> Contents:
-    """The contents with clusters. If they have none, the cluster of a sample is its largest coefficient."""
-    if "assignments" in contents:
-        return contents
-    found = {**contents.datasets, "assignments": largest_coefficient(contents["W"])}
-    return replace(contents, datasets=found)

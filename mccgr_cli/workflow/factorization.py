@@ -38,12 +38,14 @@ def choose_graph(
     given: Graph | None = None,
     on_search: Callable[[Search], None] | None = None,
     ks: Sequence[int] = (),
+    plain: PlainGraph | None = None,
 ) -> Graph | None:
     """The neighbour graph for a factorization: ``given``, or built from X; None if the method uses no graph.
 
     Methods with feature weights build it twice: first with all features (and some of the samples, if they are many),
     then with those features that differ between the parts of the first graph. ``on_search`` receives how the
     neighbours were found. ``ks``: several numbers of components that share the graph, instead of ``settings.k``.
+    ``plain``: the first graph, if it has been built already.
     """
     if not uses_graph(settings):
         return None
@@ -58,12 +60,29 @@ def choose_graph(
         if features == "weighted":
             weights = learn_weights(X, settings)
         elif features == "explained":
-            some, merged = some_samples(X, max(ks)), settings.init == "merged"
-            plain = build_graph(some, graph_settings)
-            spectrum = Spectrum(plain, max(ks))
-            parts = [parts_of(plain, k, settings.seed, merged=merged, spectrum=spectrum) for k in ks]
-            weights = np.mean([weights_by_parts(some, part) for part in parts], axis=0)
+            plain = plain or PlainGraph(X, graph_settings, max(ks))
+            weights = np.mean([plain.weights(k, settings) for k in ks], axis=0)
     return build_graph(X, graph_settings, weights, on_search)
+
+
+class PlainGraph:
+    """A graph of all features, of some samples if they are many: its parts show which features matter."""
+
+    def __init__(self, X: Matrix | BlockSource, graph_settings: GraphSettings, most: int) -> None:
+        self.samples = some_samples(X, most)
+        self.A = build_graph(self.samples, replace(graph_settings, axes=graph_settings.axes_for(most)))
+        self.spectrum = Spectrum(self.A, most)
+
+    def weights(self, k: int, settings: Settings) -> Array:
+        """The feature weights (d,) if its k parts are the classes."""
+        part = parts_of(self.A, k, settings.seed, merged=settings.init == "merged", spectrum=self.spectrum)
+        return weights_by_parts(self.samples, part)
+
+
+def learns_from_parts(settings: Settings, graph_settings: GraphSettings) -> bool:
+    """Whether a :class:`PlainGraph` is needed."""
+    is_weighted = uses_graph(settings) and METHODS[settings.method].weighted
+    return is_weighted and graph_settings.graph_features == "explained"
 
 
 def learn_weights(X: Matrix | BlockSource, settings: Settings) -> Array:

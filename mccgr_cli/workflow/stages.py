@@ -107,7 +107,7 @@ def cluster(source: Loaded, normalization: str, clusters: ClusterSettings) -> Co
         if k is None or assign == "max":
             missing = "--k" if k is None else "--assign"
             raise ParameterError(missing, f"{source.name} is a matrix, not factors", "give --k and not --assign")
-        if normalization == TFIDF:
+        if normalization == TFIDF:  # which needs one more pass over X
             idf = idf_for(normalization, blocks_of(contents["X"].stream()))
         samples = prepare(source, normalization, idf=idf)
     else:

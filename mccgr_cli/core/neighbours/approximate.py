@@ -58,16 +58,18 @@ def approximate_neighbours(X: Array, neighbors: int) -> tuple[Array | None, floa
             index.train(points)
             index.add(points)
         recall = 0.0
-        for probes in PROBES:
-            if recall >= RECALL or (probes > LARGEST_SHARE * index.nlist and probes > PROBES[0]):
-                break
-            index.nprobe = probes
-            found = others_found(index, points, sample, neighbors)
-            near = half_squares(X[sample], X, found) <= farthest * (1 + TIE)
-            recall = float(np.mean(near & (found >= 0)))
+        with phase("measuring the recall"):
+            for probes in PROBES:
+                if recall >= RECALL or (probes > LARGEST_SHARE * index.nlist and probes > PROBES[0]):
+                    break
+                index.nprobe = probes
+                found = others_found(index, points, sample, neighbors)
+                near = half_squares(X[sample], X, found) <= farthest * (1 + TIE)
+                recall = float(np.mean(near & (found >= 0)))
         if recall < RECALL:
             return None, recall
-        cell = index.quantizer.assign(points, 1)[:, 0]
+        with phase("sorting samples by their cells"):
+            cell = index.quantizer.assign(points, 1)[:, 0]
         order = np.argsort(cell, kind="stable")  # samples of one cell search the same cells
         columns = np.empty((n, neighbors), dtype=int)
         expect(n, "samples")

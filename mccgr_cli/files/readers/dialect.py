@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -20,11 +20,18 @@ SEPARATORS = (",", ";", "\t", " ")
 SEPARATOR_NAMES = {",": "commas", ";": "semicolons", "\t": "tabs", " ": "spaces"}
 STATED = re.compile(r"\"?sep=(.)\"?\s*", re.IGNORECASE)  # a first line for Excel
 
-GROUP = "[ \u00a0\u202f']"  # other marks between thousands
-# 1,234.5 and 1.234,5
+# 1,234.5 and 1.234,5, also with other marks between thousands
+GROUP = "[ \u00a0\u202f']"
 ENGLISH = re.compile(rf"[+-]?[1-9]\d{{0,2}}(?:(?:,|{GROUP})\d{{3}})+(?:\.\d*)?", re.ASCII)
-EUROPEAN = re.compile(rf"[+-]?(?:[1-9]\d{{0,2}}(?:(?:\.|{GROUP})\d{{3}})+|\d+)?(?:,\d*)?(?:[eE][+-]?\d+)?", re.ASCII)
-NOT_DIGITS = re.compile(r"[ \u00a0\u202f']")
+EUROPEAN = re.compile(
+    rf"(?=[+-]?,?\d)[+-]?(?:[1-9]\d{{0,2}}(?:(?:\.|{GROUP})\d{{3}})+|\d+)?(?:,\d*)?(?:[eE][+-]?\d+)?", re.ASCII
+)
+PLAIN = r"[+-]?\d+(?:\.\d*)?(?:[eE][+-]?\d+)?"
+# Rows of such numbers, by whether the comma is decimal.
+ROWS = {
+    is_decimal: re.compile(rf"(?:{form})(?:\t(?:{form}))*", re.ASCII)
+    for is_decimal, form in ((True, EUROPEAN.pattern), (False, f"{ENGLISH.pattern}|{PLAIN}"))
+}
 
 
 @dataclass(frozen=True)
@@ -106,45 +113,47 @@ def looks_like_number(field: str) -> bool:
 
 
 def is_marked(field: str) -> bool:
-    return bool(field and field[-1].isdigit() and (ENGLISH.fullmatch(field) or EUROPEAN.fullmatch(field)))
+    return bool(field[-1:].isdigit() and (ENGLISH.fullmatch(field) or EUROPEAN.fullmatch(field)))
 
 
 def is_text(field: str) -> bool:
     return field.lower() not in MISSING and not looks_like_number(field)
 
 
-def parse_english(field: str) -> float:
-    return float(NOT_DIGITS.sub("", field).replace(",", ""))
-
-
-def parse_european(field: str) -> float:
-    return float(NOT_DIGITS.sub("", field).replace(".", "").replace(",", "."))
-
-
 @dataclass(frozen=True)
 class Marks:
     """What the comma means in the numbers of a table."""
 
-    parse: Callable[[str], float]
+    plain: dict[int, str | None]  # what to replace, so that numbers become plain
     description: str
 
 
-THOUSANDS = Marks(parse_english, "commas between thousands")
-DECIMALS = Marks(parse_european, "decimal commas")
+REMOVED = dict.fromkeys(map(ord, " \u00a0\u202f'"))
+THOUSANDS = Marks({**REMOVED, ord(","): None}, "commas between thousands")
+DECIMALS = Marks({**REMOVED, ord("."): None, ord(","): "."}, "decimal commas")
 
 
-def find_marks(numbers: Iterable[tuple[str, str]], separator: str, where: str) -> Marks:
-    """What the comma means, from all numbers and their places. 1,5 and 1,234,567 decide; 1,234 alone does not."""
-    seen: dict[bool, tuple[str, str]] = {}  # by whether the comma is decimal: a number that shows it
-    for place, field in numbers:
-        if not any(map(str.isdigit, field)):  # nan
-            continue
-        english = is_number(field) or ENGLISH.fullmatch(field) is not None
-        european = EUROPEAN.fullmatch(field) is not None
-        if english != european:
-            seen.setdefault(european, (place, field))
-    if len(seen) == 2:
-        (first, comma), (second, point) = seen[True], seen[False]
-        what = f"{comma!r} in {first} has a decimal comma, and {point!r} in {second} has none"
-        raise DataError(where, what, "write all numbers in one way: 1234.5")
-    return DECIMALS if True in seen or (not seen and separator == ";") else THOUSANDS
+class Evidence:
+    """What numbers say about the comma. 1,5 and 1,234,567 decide; 1,234 alone does not."""
+
+    def __init__(self) -> None:
+        self._seen: dict[bool, tuple[str, str]] = {}  # by whether the comma is decimal: a number that shows it
+
+    def is_known(self, fields: Sequence[str]) -> bool:
+        """Whether all fields are numbers of a kind that has been seen already."""
+        row = "\t".join(fields)
+        return any(is_decimal in self._seen and form.fullmatch(row) for is_decimal, form in ROWS.items())
+
+    def add(self, place: str, number: str) -> None:
+        if any(map(str.isdigit, number)):  # not nan
+            english = is_number(number) or ENGLISH.fullmatch(number) is not None
+            european = EUROPEAN.fullmatch(number) is not None
+            if english != european:
+                self._seen.setdefault(european, (place, number))
+
+    def marks(self, separator: str, where: str) -> Marks:
+        if len(self._seen) == 2:
+            (first, comma), (second, point) = self._seen[True], self._seen[False]
+            what = f"{comma!r} in {first} has a decimal comma, and {point!r} in {second} has none"
+            raise DataError(where, what, "write all numbers in one way: 1234.5")
+        return DECIMALS if True in self._seen or (not self._seen and separator == ";") else THOUSANDS

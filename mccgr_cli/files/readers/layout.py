@@ -83,7 +83,8 @@ def find_layout(
         labels = usual_labels((header or [])[:known], leads)
     else:
         labels = find_column(header, width, label_key, where)
-    naming = [] if known < 2 else [i for i in range(known) if i != labels and is_naming(i, header, data, labels == 0)]
+    columns = [] if known < 2 else range(known) if header else [int(labels == 0)]  # only titles tell of later ones
+    naming = [i for i in columns if i != labels and is_naming(i, header, data, labels == 0)]
     naming.sort(key=lambda column: not any(is_text(row[column]) for row in data if column < len(row)))
     names, unused = (naming[0], tuple(sorted(naming[1:]))) if naming else (None, ())
     return Layout(header, width, names, labels, label_key is None, unused, blank, doubt)
@@ -94,25 +95,38 @@ def find_layout(
 
 def judge_first(first: list[str], rows: list[list[str]], label_key: str | None) -> tuple[bool, str]:
     """Whether the first line is a header, and how to say that this is doubtful."""
-    if any(map(is_text, first)) and (label_key in first or not any(map(looks_like_number, first))):
+    texts = [field for field in first if is_text(field)]
+    if texts and (label_key in texts or not any(map(looks_like_number, first))):
         return True, ""
     if not rows:
         return False, ""
-    if any(is_text(above) and looks_like_number(below) for above, below in zip(first, rows[0], strict=False)):
+    below = rows[0]
+    if any(is_text(above) and looks_like_number(field) for above, field in zip(first, below, strict=False)):
         return True, ""
-    title = f"{', '.join(first[:SHOWN])}{', ...' if len(first) > SHOWN else ''}"
+    if any(is_title(field) for field in texts) and not any(is_title(field) for field in below):
+        return True, ""
     if first[0] == "" and len(first) > 1:  # an empty corner over names, or over the row numbers that pandas writes
-        if is_text(rows[0][0]) or (rows[0][0] in ("0", "1") and (len(rows) > 1 or numbers_columns(first[1:]))):
+        counts = numbers_columns([row[0] for row in rows]) and (len(rows) > 1 or numbers_columns(first[1:]))
+        if is_text(below[0]) or counts:
             return True, ""
-        return False, ""
-    if not all(map(is_number, first)):
-        return False, ""
-    if len(rows) > 1 and all(len(row) == len(first) + 1 and row[-1] for row in rows):
+    if not texts and len(rows) > 1 and all(len(row) == len(first) + 1 and row[-1] for row in rows):
         return True, ""
-    certain, possible = chance_of_header(first, rows)
+    columns = [i for i, field in enumerate(below[: len(first)]) if looks_like_number(field) and first[i]]
+    titles = [first[i] for i in columns]
+    certain, possible = chance_of_header(titles, [[row[i] for i in columns if i < len(row)] for row in rows])
+    if first[0] == "" and 0 not in columns:  # over other row numbers
+        certain = (certain or possible) and WHOLE.fullmatch(below[0]) is not None
+        possible = False
+    shown_titles = f"{', '.join(titles[:SHOWN])}{', ...' if len(titles) > SHOWN else ''}"
     if certain:
-        return True, f" ({title}; if these are values, give --header no)"
-    return False, f" (if {title} in line 1 are names, give --header yes)" if possible else ""
+        return True, f" ({shown_titles}; if these are values, give --header no)"
+    return False, f" (if {shown_titles} in line 1 are names, give --header yes)" if possible else ""
+
+
+def is_title(field: str) -> bool:
+    """Whether a word is a usual title of a column of names or labels."""
+    usual = field.lower() in LABEL_COLUMNS or NUMBERING.fullmatch(field) or NAMING.fullmatch(field)
+    return field != "" and bool(usual)
 
 
 def chance_of_header(first: list[str], rows: list[list[str]]) -> tuple[bool, bool]:
@@ -121,17 +135,28 @@ def chance_of_header(first: list[str], rows: list[list[str]]) -> tuple[bool, boo
         return False, False
     years = all(WHOLE.fullmatch(field) and int(float(field)) in YEARS for field in first)
     below = any(is_number(field) and float(field) in YEARS for row in rows for field in row)
+    following = len(first) > 2 and is_counting(first) and not any(map(is_counting, rows))
     positions = numbers_columns(first) and not any(map(numbers_columns, rows))
     is_whole = all(map(WHOLE.fullmatch, first)) and all(any(map(is_fraction, row)) for row in rows)
     unlike = is_whole and len(first) > 2 and len(rows) > 2  # all other lines have fractions
     alone = not any(map(is_sorted, rows))
-    certain = (years and not below) or (positions and len(first) > 2) or unlike or (alone and len(first) >= FEW)
-    return certain, positions or (alone and len(first) > 2)
+    certain = (
+        (years and (following or not below))
+        or (positions and len(first) > 2)
+        or unlike
+        or (alone and len(first) >= FEW)
+    )
+    return certain, years or numbers_columns(first) or (alone and len(first) > 2)
 
 
 def numbers_columns(fields: list[str]) -> bool:
     """Whether these are 0, 1, 2, ... or 1, 2, 3, ..."""
     return any(fields == [str(i + start) for i in range(len(fields))] for start in (0, 1))
+
+
+def is_counting(fields: list[str]) -> bool:
+    """Whether each field is the whole number after the one before."""
+    return all(map(WHOLE.fullmatch, fields)) and all(float(b) - float(a) == 1 for a, b in pairwise(fields))
 
 
 def is_fraction(field: str) -> bool:
@@ -174,7 +199,7 @@ def is_naming(column: int, header: list[str] | None, data: list[list[str]], afte
     numbering, naming = (pattern.fullmatch(header[column]) is not None for pattern in (NUMBERING, NAMING))
     if leads and numbering and all(map(WHOLE.fullmatch, fields)):
         return True
-    differ = len(set(fields)) == len(fields) > 2
+    differ = len(set(fields)) == len(fields) > (1 if leads else 2)
     return (numbering or naming) and (all(map(is_text, fields)) or (differ and all(map(WHOLE.fullmatch, fields))))
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import csv
 import shlex
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from typing import BinaryIO, TextIO
@@ -17,7 +17,7 @@ import numpy as np
 from mccgr_cli.blocks.protocol import Array
 from mccgr_cli.errors import DataError
 from mccgr_cli.files.readers.arrays import Found, NamedLabels, shown
-from mccgr_cli.files.readers.dialect import SEPARATOR_NAMES, Dialect, Marks, find_dialect, find_marks, is_text
+from mccgr_cli.files.readers.dialect import SEPARATOR_NAMES, Dialect, Evidence, Marks, find_dialect, is_text
 from mccgr_cli.files.readers.dialect import looks_like_number as is_number
 from mccgr_cli.files.readers.layout import LABEL_COLUMNS, Layout, find_layout
 from mccgr_cli.files.readers.text import WINDOWS, counted, filled, load_text, opened_text
@@ -37,9 +37,9 @@ def read_table(path: Path, inner: str | None, label_key: str | None, where: str,
         try:
             values, text = read_values(file, dialect, layout)
         except ValueError:
-            marks = find_marks(numbers_of(file, dialect, layout, where), dialect.separator, where)
+            marks = find_marks(file, dialect, layout, where)
             try:
-                values, text = read_values(file, dialect, layout, marks)
+                values, text = read_marked(file, dialect, layout, marks, where)
             except ValueError as fault:
                 raise DataError(where, f"not a table of numbers ({fault})", "check its quotes") from None
         encoding = file.encoding
@@ -71,15 +71,10 @@ def read_table(path: Path, inner: str | None, label_key: str | None, where: str,
     return found
 
 
-def read_values(
-    file: TextIO, dialect: Dialect, layout: Layout, marks: Marks | None = None
-) -> tuple[Array, dict[int, list[str]]]:
+def read_values(file: TextIO, dialect: Dialect, layout: Layout) -> tuple[Array, dict[int, list[str]]]:
     """The values of all columns, and the fields of those that hold no values, which become zeros."""
     text: dict[int, list[str]] = {column: [] for column in layout.text_columns()}
-    converters: dict[int, Callable[[str], float]] = {}
-    if marks is not None:
-        converters = dict.fromkeys(range(layout.width), marks.parse)
-    converters |= {column: partial(gather, fields) for column, fields in text.items()}
+    converters = {column: partial(gather, fields) for column, fields in text.items()}
     lines = dialect.lines(file)
     if layout.header is not None:
         next(csv.reader(lines, delimiter=dialect.separator), None)
@@ -91,6 +86,22 @@ def read_values(
 def gather(fields: list[str], field: str) -> float:
     fields.append(field.strip())
     return 0.0
+
+
+def read_marked(
+    file: TextIO, dialect: Dialect, layout: Layout, marks: Marks, where: str
+) -> tuple[Array, dict[int, list[str]]]:
+    """The same where numbers have decimal commas, or marks between thousands."""
+    text: dict[int, list[str]] = {column: [] for column in layout.text_columns()}
+
+    def lines() -> Iterator[str]:
+        for _, record in data_records(file, dialect, layout, where):
+            for column, fields in text.items():
+                fields.append(record[column])
+                record[column] = "0"
+            yield "\t".join(record).translate(marks.plain)
+
+    return load_text(lines(), layout.width, delimiter="\t"), text
 
 
 def read_table_labels(path: Path | BinaryIO, inner: str | None, where: str) -> NamedLabels:
@@ -132,16 +143,18 @@ def data_records(file: TextIO, dialect: Dialect, layout: Layout, where: str) -> 
         yield line, record
 
 
-def numbers_of(file: TextIO, dialect: Dialect, layout: Layout, where: str) -> Iterator[tuple[str, str]]:
-    """All numbers with their places; an error about the first field that is none."""
-    text = layout.text_columns()
+def find_marks(file: TextIO, dialect: Dialect, layout: Layout, where: str) -> Marks:
+    """What the comma means in the numbers; an error about the first field that is none."""
+    text, evidence = set(layout.text_columns()), Evidence()
     for line, record in data_records(file, dialect, layout, where):
+        if evidence.is_known([field for column, field in enumerate(record) if column not in text]):
+            continue
         for column, field in enumerate(record):
             if column in text:
                 continue
             place = f"line {line}, column {layout.title(column)}"
             if is_number(field):
-                yield place, field
+                evidence.add(place, field)
             elif not is_text(field):
                 raise DataError(where, f"{place}: no value ({field!r})", "remove or impute missing values")
             else:
@@ -150,3 +163,4 @@ def numbers_of(file: TextIO, dialect: Dialect, layout: Layout, where: str) -> It
                     remedy = f"if it holds texts: mccgr extract {shlex.quote(where)} counts their words"
                 start = field if len(field) <= MOST_LETTERS else f"{field[:MOST_LETTERS]}..."
                 raise DataError(where, f"{place}: {start!r} is not a number", remedy)
+    return evidence.marks(dialect.separator, where)

@@ -128,8 +128,10 @@ def sample_order(export: Export, target: Target) -> Array:
             raise DataError(target.where, f"{len(theirs)} samples where {export.where} has {n}", REMEDY)
         export.note(f"{export.where} has no names of samples: joined to {target.where} by their order")
         return np.arange(n)
-    order = joined(ours, theirs)
+    order = joined(ours, theirs, some=True)
     if order is not None:
+        if len(order) < len(ours):
+            export.note(f"{target.where}: has {len(order)} of the {len(ours)} samples of {export.where}")
         return order
     missing, unknown = only_in(theirs, ours), only_in(ours, theirs)
     if not missing and not unknown:
@@ -152,12 +154,18 @@ def feature_order(export: Export, target: Target) -> Array | None:
     return np.arange(d)
 
 
-def joined(ours: Sequence[str], theirs: Sequence[str]) -> Array | None:
-    """The position among ``ours`` of each of ``theirs``; None if they are others, or some are the same."""
+def joined(ours: Sequence[str], theirs: Sequence[str], some: bool = False) -> Array | None:
+    """The position among ``ours`` of each of ``theirs``; None if they are others, or some are the same.
+
+    ``some``: ``theirs`` may be a part of ``ours``.
+    """
     if list(ours) == list(theirs):
         return np.arange(len(theirs))
     place = {name: position for position, name in enumerate(ours)}
-    if not len(place) == len(ours) == len(theirs) or place.keys() != set(theirs):
+    named = set(theirs)
+    if len(place) < len(ours) or len(named) < len(theirs) or not named <= place.keys():
+        return None
+    if not some and len(named) < len(place):
         return None
     return np.array([place[name] for name in theirs])
 

@@ -17,7 +17,7 @@ from mccgr_cli.core.profiles import GroupValues
 from mccgr_cli.errors import DataError
 from mccgr_cli.files.readers import Loaded
 from mccgr_cli.output.cluster_names import named_clusters, own_scores
-from mccgr_cli.output.dots import Dots, feature_dots, with_clusters
+from mccgr_cli.output.dots import Dots, feature_dots
 from mccgr_cli.output.plots import canvas
 from mccgr_cli.output.text import name_of
 from mccgr_cli.settings import Drawing
@@ -34,7 +34,7 @@ def dots(loaded: Sequence[Loaded], drawing: Drawing, note: canvas.Note, values: 
     (one,) = loaded
     if "H" not in one.contents and values is None:
         raise DataError(one.name, "holds clusters of a matrix, without the factors", "give the matrix with --matrix")
-    contents = with_clusters(one.contents)
+    contents = one.contents
     clusters = named_clusters(contents["assignments"], own_scores(contents))
     shown = feature_dots(contents, clusters, values, drawing.count)
     if not shown.features:

@@ -29,7 +29,7 @@ from mccgr_cli.workflow import division
 from mccgr_cli.workflow.choice import Settled, settle
 from mccgr_cli.workflow.ranking import criteria
 from mccgr_cli.workflow.ranking.choice import Recommendation, columns_of_errors, recommend
-from mccgr_cli.workflow.ranking.subsamples import Run, cluster_subsample, groups_of, in_single_precision, mean_weights
+from mccgr_cli.workflow.ranking.subsamples import Run, cluster_subsample, in_single_precision, mean_weights, tasks_of
 
 MASKS = 6  # sets of hidden entries
 USUAL_KS = (*range(2, 11), 12, 15, 20, 25, 30, 40, 50)  # to try, if the user names none
@@ -50,8 +50,7 @@ class Plan:
 
     def tasks(self) -> list[Task]:
         """All tasks. The long ones come first, so that no process waits for the last."""
-        groups = groups_of(self.ks)
-        runs = [Task("run", run, group) for group in groups for run in range(self.runs)]
+        runs = [Task("run", run, ks) for ks in tasks_of(self.ks) for run in range(self.runs)]
         return [*(Task("mask", mask) for mask in range(MASKS)), Task("weights"), *runs]
 
     def all_ks(self) -> list[int]:

@@ -1,14 +1,16 @@
 """The factorizations of a ranking: one matrix with several numbers of components k.
 
-What does not depend on k is computed once: the neighbour graph and its eigenvectors. Clusters come from the start, the
+What hardly depends on k is computed once: neighbour graphs and their eigenvectors. Clusters come from the start, the
 parts of the graph, and only few samples change their cluster later. So single precision and a looser tolerance are
 enough to see whether clusters are found again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import itertools
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -41,12 +43,19 @@ class Run:
 class Samples:
     """Some samples, and the neighbour graph that the factorizations with several k share."""
 
-    def __init__(self, X: Matrix, settings: Settings, graph: GraphSettings, ks: Sequence[int]) -> None:
+    def __init__(
+        self,
+        X: Matrix,
+        settings: Settings,
+        graph: GraphSettings,
+        ks: Sequence[int],
+        plain: factorization.PlainGraph | None = None,
+    ) -> None:
         self.X = in_single_precision(X)
         self.settings = replace(settings, tolerance=LOOSER * settings.tolerance)
         few = representative(ks)
         middle = replace(self.settings, k=few[len(few) // 2])
-        self.A = factorization.choose_graph(self.X, middle, graph, ks=few)
+        self.A = factorization.choose_graph(self.X, middle, graph, ks=few, plain=plain)
         self.spectrum = None if self.A is None else Spectrum(self.A, max(ks))
 
     def starts(self, k: int) -> list[Start]:
@@ -74,7 +83,7 @@ class Samples:
 def in_single_precision(X: Matrix) -> Matrix:
     """X in single precision, if its values are in the range of it."""
     least, most = SAFE[4]
-    return X.astype(np.float32) if least <= float(X.max()) <= most else X
+    return X.astype(np.float32, copy=False) if least <= float(X.max()) <= most else X
 
 
 def representative(ks: Sequence[int]) -> list[int]:
@@ -83,31 +92,44 @@ def representative(ks: Sequence[int]) -> list[int]:
     return sorted({ordered[0], ordered[len(ordered) // 2], ordered[-1]})
 
 
-def groups_of(ks: Sequence[int]) -> list[tuple[int, ...]]:
-    """The k above 1 in groups that share a graph: 2, 3, 4 to 15, 16 to 63, and so on.
+def tasks_of(ks: Sequence[int]) -> list[tuple[int, ...]]:
+    """The k above 1 that one task tries for a draw: up to 15, up to 63, up to 255, and so on.
 
-    Few clusters are those that depend most on the weights of the features in the graph.
-
-    >>> groups_of((1, 2, 3, 4, 6, 8, 15, 20))
-    [(20,), (4, 6, 8, 15), (3,), (2,)]
+    >>> tasks_of((1, 2, 3, 15, 16, 50))
+    [(16, 50), (2, 3, 15)]
     """
-    groups: dict[int, list[int]] = {}
-    for k in sorted(set(ks) - {1}, reverse=True):
-        groups.setdefault(k if k < 4 else (k.bit_length() + 1) // 2 + 2, []).insert(0, k)
-    return [tuple(group) for group in groups.values()]
+    return grouped(ks, lambda k: (max(k.bit_length(), 3) + 1) // 2)
+
+
+def groups_of(ks: Sequence[int]) -> list[tuple[int, ...]]:
+    """The k that share a graph: 4 and 5, 6 and 7, 8 to 15, 16 to 31, and so on.
+
+    >>> groups_of((2, 3, 4, 5, 8, 11, 12, 15))
+    [(8, 11, 12, 15), (4, 5), (3,), (2,)]
+    """
+    return grouped(ks, lambda k: (k.bit_length(), k >> (k.bit_length() - 2) if k < 8 else 0))
+
+
+def grouped(ks: Sequence[int], key: Callable[[int], Any]) -> list[tuple[int, ...]]:
+    found = [tuple(group) for _, group in itertools.groupby(sorted(set(ks) - {1}), key)]
+    return found[::-1]
 
 
 def cluster_subsample(
     X: Matrix, rows: Array, settings: Settings, graph: GraphSettings, ks: Sequence[int]
 ) -> dict[int, Run | MccgrError]:
     """Factorize and cluster some rows of X for several k; by k, the run or its error."""
-    samples = Samples(X[rows], settings, graph, ks)
+    part, plain = in_single_precision(X[rows]), None
+    if factorization.learns_from_parts(settings, graph):
+        plain = factorization.PlainGraph(part, graph, max(ks))
     found: dict[int, Run | MccgrError] = {}
-    for k in sorted(ks, reverse=True):
-        try:
-            found[k] = samples.cluster(k, rows)
-        except MccgrError as fault:
-            found[k] = fault
+    for group in groups_of(ks):
+        samples = Samples(part, settings, graph, group, plain)
+        for k in reversed(group):
+            try:
+                found[k] = samples.cluster(k, rows)
+            except MccgrError as fault:
+                found[k] = fault
     return found
 
 
