@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import csv
+import shlex
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -21,6 +22,7 @@ from mccgr_cli.files.readers.dialect import looks_like_number as is_number
 from mccgr_cli.files.readers.layout import LABEL_COLUMNS, Layout, find_layout
 from mccgr_cli.files.readers.text import WINDOWS, counted, filled, load_text, opened_text
 
+WORDS_OF_TEXT, MOST_LETTERS = 4, 60  # words of a field that is a text, and letters of it in a message
 UNKNOWN_LABELS = frozenset(("", "na", "nan", "#n/a", "null"))  # how programs write that a sample has no label
 
 
@@ -76,7 +78,8 @@ def read_values(file: TextIO, dialect: Dialect, layout: Layout) -> tuple[Array, 
     lines = dialect.lines(file)
     if layout.header is not None:
         next(csv.reader(lines, delimiter=dialect.separator), None)
-    options = {"delimiter": dialect.separator, "converters": converters, "quotechar": '"'}
+    separator = None if dialect.separator == " " else dialect.separator  # None: any number of spaces
+    options = {"delimiter": separator, "converters": converters, "quotechar": '"'}
     return load_text(lines, layout.width, **options), text
 
 
@@ -117,8 +120,9 @@ def read_table_labels(path: Path | BinaryIO, inner: str | None, where: str) -> N
             raise DataError(where, what, f"name one with FILE::COLUMN: {shown(layout.columns())}")
         rows = [record for _, record in data_records(file, dialect, layout, where)]
     labels = [row[column or 0] for row in rows]
-    # in a single column, a first line of text is a header only if numbers follow
-    if inner is None and layout.width == 1 and layout.header and not (labels and is_number(labels[0])):
+    # in a single column, a first line of text is a header only if its name says so or numbers follow
+    titled = header[:1] and (header[0] in LABEL_COLUMNS or is_number(labels[0] if labels else ""))
+    if inner is None and layout.width == 1 and layout.header and not titled:
         labels.insert(0, layout.header[0])
     labels = filled(labels, "sample", 0, where)
     if named is None or column is None:
@@ -155,5 +159,8 @@ def find_marks(file: TextIO, dialect: Dialect, layout: Layout, where: str) -> Ma
                 raise DataError(where, f"{place}: no value ({field!r})", "remove or impute missing values")
             else:
                 remedy = f"remove the column, or give --label-key {layout.columns()[column]} if it holds labels"
-                raise DataError(where, f"{place}: {field!r} is not a number", remedy)
+                if len(field.split()) >= WORDS_OF_TEXT:
+                    remedy = f"if it holds texts: mccgr extract {shlex.quote(where)} counts their words"
+                start = field if len(field) <= MOST_LETTERS else f"{field[:MOST_LETTERS]}..."
+                raise DataError(where, f"{place}: {start!r} is not a number", remedy)
     return evidence.marks(dialect.separator, where)
