@@ -240,8 +240,8 @@ class RowSettings:
         AUTO,
         "Normalization of each row. auto: none, sqrt, hellinger or log, whichever gives clusters that hold together "
         "best. none: values as they are. l1: sum 1. l2: length 1. sqrt: square root of every "
-        "value. hellinger: l1, then sqrt. log: mean 10, then log(1 + x). tfidf: for word counts; words of many texts "
-        "count less, then l2.",
+        "value. hellinger: l1, then sqrt. log: mean 10, then log(1 + x). tfidf: for word counts; repeated words and "
+        "words of many texts count less, then l2.",
         values=(AUTO, *NORMALIZATIONS),
     )
     dtype: str | None = solver_option(

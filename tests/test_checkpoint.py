@@ -284,6 +284,11 @@ def test_a_checkpoint_is_no_output_and_no_input(mccgr, refused, X_file, interrup
     assert "- cannot be read again" in refused(*piped, status=2, stdin=X_file.read_bytes())
 
 
+def test_without_k_only_a_checkpoint_has_an_error_of_its_own(refused, X_file, tmp_path):
+    for given in ((), (X_file,), (tmp_path / "missing.h5",), (tmp_path,), ("-",)):
+        assert "Missing option '-k' / '--k'" in refused("factorize", *given, status=2)
+
+
 def test_two_runs_do_not_share_a_checkpoint(X_file, refused, interrupted, tmp_path):
     from mccgr_cli.files.atomic_write import OutputLock
 

@@ -208,7 +208,7 @@ def test_npy_that_declares_more_than_it_has(refused_by_all, tmp_path, shape):
     header = f"{{'descr': '<f8', 'fortran_order': False, 'shape': {shape}}}".ljust(117) + "\n"
     npy = b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header.encode() + bytes(8 * 24)
     (tmp_path / "X.npy").write_bytes(npy)
-    refused_by_all(tmp_path / "X.npy", "an array of Python objects, which mccgr does not open")
+    refused_by_all(tmp_path / "X.npy", "not a readable .npy file")
     with zipfile.ZipFile(tmp_path / "X.npz", "w") as archive:
         archive.writestr("X.npy", npy)
     refused_by_all(tmp_path / "X.npz", "not a readable .npz file")

@@ -36,7 +36,7 @@ def clusters(tmp_path):
     return save_clusters(tmp_path / "C.h5")
 
 
-def save_table(path: Path, rows: list[tuple[str, str]], header: str = "name,class") -> Path:
+def save_table(path: Path, rows: list[tuple[str, ...]], header: str = "name,class") -> Path:
     path.write_text("\n".join([*([header] if header else []), *(",".join(row) for row in rows)]) + "\n")
     return path
 
@@ -169,3 +169,11 @@ def test_joined_labels_do_not_depend_on_the_order_of_either_side(seed):
     ours, theirs = ([NAMES[i] for i in rng.permutation(COUNT)] for _ in range(2))
     given = NamedLabels(theirs, [label_of[name] for name in theirs])
     assert join_labels(given, "labels", ours, COUNT, "clusters", pytest.fail) == [label_of[name] for name in ours]
+
+
+@pytest.mark.parametrize("header", ["label", "Labels", '"label"', ""])
+def test_the_header_of_a_column_of_labels_is_no_label(mccgr, clusters, tmp_path, header):
+    table = save_table(tmp_path / "labels.csv", [(label,) for label in CLASSES], header)
+    outcome = mccgr("evaluate", clusters, "--labels", table, "--format", "json")
+    assert outcome.status == 0, outcome.stderr
+    assert json.loads(outcome.stdout)["accuracy"] == 1

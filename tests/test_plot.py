@@ -311,6 +311,15 @@ def test_dots_of_factors_are_those_of_their_clusters(mccgr, tmp_path):
     assert "clustered first as by 'mccgr cluster'" in drawn[1].stderr
 
 
+@pytest.mark.parametrize("name", ["x" * 60, "W" * 60, "\u732b" * 60], ids=["narrow", "wide", "square"])
+def test_long_names_of_features_have_room(mccgr, tmp_path, name):
+    contents = factors_contents("clusters", assignments=np.arange(30) % 3)
+    contents.datasets["feature_names"] = [name] * contents["H"].shape[1]
+    path = save(tmp_path / "C.h5", contents)
+    outcome = mccgr("plot", path, "--figure", "dots", "-o", tmp_path / "fig.png")
+    assert outcome.status == 0, outcome.stderr
+
+
 @pytest.mark.parametrize("clusters", [1, 22, 45])
 def test_any_number_of_clusters_has_room_and_dots_say_what_is_left_out(mccgr, tmp_path, clusters):
     rng = np.random.default_rng(0)

@@ -73,6 +73,14 @@ WRITERS: dict[str, tuple[bytes, list[str] | None, list[str] | None, str]] = {
         lines('"a" "b" "c"', '"s1" 1.5 0 3', '"s2" 0 1011 2.25', '"s3" 2 0.125 7'),
         *(ROWS, COLUMNS, "separated by spaces"),
     ),
+    "aligned columns": (
+        lines('  "a"   "b"    "c" ', '"s1"  1.5     0  3.000 ', '"s2"  0.0  1011  2.250 ', '"s3"  2.0 0.125  7.000 '),
+        *(ROWS, COLUMNS, "separated by spaces"),
+    ),
+    "aligned columns, no names": (
+        lines("  1.500     0.000  3.000", "  0.000  1011.000  2.250", "  2.000     0.125  7.000"),
+        *(None, None, "separated by spaces"),
+    ),
     "R write.table, years": (
         lines('"2019"\t"2020"\t"2021"', '"1"\t1.5\t0\t3', '"2"\t0\t1011\t2.25', '"3"\t2\t0.125\t7'),
         *(["1", "2", "3"], YEARS, "separated by tabs"),
@@ -224,6 +232,10 @@ def test_gaps_in_labels_that_nobody_asked_for_leave_the_labels_out(gap, tmp_path
     [
         ("a;b\n1;2\n1;2;3\n", "line 3: 3 fields where the first line has 2"),
         ("a;b\n1,5;2\n1,5;2.5\n", "'1,5' in line 2, column 1 ('a') has a decimal comma, and '2.5' in line 3, column 2"),
+        (
+            f"id,text\n1,{'two words ' * 1000}\n2,b\n",
+            f"'{'two words ' * 6}...' is not a number; for texts, give --text-field text",
+        ),
         ("a;b\n1,5;2\n1,5;x\n", "line 3, column 2 ('b'): 'x' is not a number"),
         ("a;b\n1,5;2\n;2\n", "line 3, column 1 ('a'): no value ('')"),
         ("a,b,\n1,2,\n3,4,\n" * 30 + "5,6,7\n", "line 4, column 1"),

@@ -239,11 +239,14 @@ def test_records_without_a_text_are_skipped(extracted, tmp_path):
         ("a.jsonl", '{"body": "a", "topic": 3}\n', "no field 'text'; name one with --text-field: body, topic"),
         ("a.csv", "body,topic\nx,y\n", "no field 'text'; name one with --text-field: body, topic"),
         ("a.csv", "text\na\0b\n", "holds zero bytes, so it is no text"),
-        ("a.csv", "text\n", "its texts have no words that are counted"),
+        ("a.csv", "text\n", "no text in it"),
+        ("a.csv", "text,topic\na, b,c\n", "line 2 has 3 fields, the header 2"),
+        ("a.csv", "text,text\na,b\n", "two columns are called 'text'"),
+        ("a.csv", 'text,topic\na,b\n"c,d\ne,f\n', "line 4: unexpected end of data"),
         ("a.jsonl", "[" * 100_000, "line 1 is not JSON"),
-        ("a.jsonl", "", "its texts have no words that are counted"),
+        ("a.jsonl", "", "no text in it"),
     ],
-    ids=range(8),
+    ids=range(11),
 )
 def test_files_that_are_no_texts_are_refused_in_a_line(refused, tmp_path, name, content, told):
     (tmp_path / name).write_text(content)

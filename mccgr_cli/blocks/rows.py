@@ -20,11 +20,15 @@ def normalize(X: Matrix, how: str, idf: Array | None = None) -> Matrix:
     """Normalize the rows of X in place. Rows of zeros stay zero.
 
     ``l1``: unit sum, ``l2``: unit length, ``sqrt``: square root of every value, ``hellinger``: ``l1``, then ``sqrt``
-    (which gives unit length), ``log``: mean LOG_MEAN, then log(1 + x), ``tfidf``: every feature times its ``idf`` (d,),
-    then ``l2``, ``none``: no change. ``idf`` is what :func:`idf_for` learnt from all rows; None: learn it from X.
+    (which gives unit length), ``log``: mean LOG_MEAN, then log(1 + x), ``tfidf``: 1 + log(x) for counts x above 1, then
+    every feature times its ``idf`` (d,), then ``l2``, ``none``: no change. ``idf`` is what :func:`idf_for` learnt from
+    all rows; None: learn it from X.
     """
     if how == TFIDF:
         weights = idf_of(np.asarray(containing(X).sums[0]), X.shape[0]) if idf is None else idf
+        counts: Any = X.data if sparse.issparse(X) else X
+        repeated = counts > 1
+        counts[repeated] = 1 + np.log(counts[repeated])
         scale_features(X, weights)
         return normalize(X, "l2")
     if how == "hellinger":

@@ -308,15 +308,20 @@ def position(progress: Progress) -> str:
     return f" after iteration {len(progress.history['objective']) - 1}{start}"
 
 
-def refuse_checkpoint(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
-    """Say how to continue if the matrix is a checkpoint, before other options are asked for."""
-    if value is not None and value != "-" and not ctx.resilient_parsing:
-        from mccgr_cli.files.readers import refuse_kind
-        from mccgr_cli.files.readers.hdf5 import kind_of
+def checkpoint_as_matrix(ctx: click.Context | None) -> DataError | None:
+    """How to continue, if the matrix of a command that lacks an option is a checkpoint."""
+    from mccgr_cli.files.readers import opened, refuse_kind
+    from mccgr_cli.files.readers.hdf5 import kind_of
 
-        if kind_of(value) == "checkpoint":
-            raise refuse_kind("checkpoint", ("matrix",), value)
-    return value
+    source = ctx.params.get("source") if ctx is not None else None
+    try:
+        if isinstance(source, str) and can_be_read_again(source):
+            with opened(source):  # refuses what HDF5 cannot read
+                if kind_of(source) == "checkpoint":
+                    return refuse_kind("checkpoint", ("matrix",), source)
+    except (MccgrError, OSError, ValueError):
+        pass
+    return None
 
 
 def keeper_for(job: Job, chosen: Checkpointing, source: str) -> Keeper | None:

@@ -20,8 +20,8 @@ ROWS = {
     "default": "none",
     "values": NORMALIZATIONS,
     "help": "Normalization of each row. none: values as they are. l1: sum 1. l2: length 1. sqrt: square root of every "
-    "value. hellinger: l1, then sqrt. log: mean 10, then log(1 + x). tfidf: for word counts; words of many texts count "
-    "less, then l2.",
+    "value. hellinger: l1, then sqrt. log: mean 10, then log(1 + x). tfidf: for word counts; repeated words and words "
+    "of many texts count less, then l2.",
 }
 
 

@@ -17,7 +17,6 @@ from mccgr_cli.cli.checkpointing import (
     Checkpointing,
     checkpointing,
     keeper_for,
-    refuse_checkpoint,
     refuse_what_resume_decides,
 )
 from mccgr_cli.cli.help import GroupedOption
@@ -68,7 +67,7 @@ class Factorization:
 @options.gathered("rows", RowSettings)
 @options.output
 @options.preset
-@options.matrix("MATRIX", unless="resume", callback=refuse_checkpoint)
+@options.matrix("MATRIX", unless="resume")
 @click.option(
     "--graph",
     "graph_file",

@@ -91,6 +91,8 @@ class MccgrGroup(click.Group):
             fault.show()
             sys.exit(ExitStatus.USAGE)
         except click.UsageError as fault:
+            if isinstance(fault, click.MissingParameter) and (refusal := refusal_instead(fault)) is not None:
+                fail(str(refusal), refusal.exit_status)
             fail(describe(fault), ExitStatus.USAGE)
         except MccgrError as fault:
             fail(str(fault), fault.exit_status)
@@ -130,6 +132,13 @@ class Ended(KeyboardInterrupt):
     def __init__(self, number: int) -> None:
         super().__init__(number)
         self.number = number
+
+
+def refusal_instead(fault: click.MissingParameter) -> MccgrError | None:
+    """What is wrong with the file that was given, if that is why something is missing."""
+    from mccgr_cli.cli.checkpointing import checkpoint_as_matrix
+
+    return checkpoint_as_matrix(fault.ctx)
 
 
 def describe(fault: click.UsageError) -> str:

@@ -142,6 +142,8 @@ def with_rows(found: CountedTexts, X: Any, where: str) -> CountedTexts:
 
 
 def nothing_left(found: CountedTexts, where: str) -> DataError:
+    if not found.skipped and not found.names:
+        return DataError(where, "no text in it")
     if not found.skipped:
         return DataError(where, "its texts have no words that are counted", "give --stop-words none, or more texts")
     first, number = found.skipped[0], len(found.skipped)

@@ -111,10 +111,16 @@ def table_records(file: TextIO, where: str, fields: Fields, limit: int) -> Itera
     """The rows of a table with a header, with the numbers of their first lines."""
     before = csv.field_size_limit(min(2 * limit + PIECE, 2**31 - 1))
     try:
-        reader = csv.reader(file, delimiter=find_separator(file, where, fields.text or USUAL["text"]))
+        reader = csv.reader(file, delimiter=find_separator(file, where, fields.text or USUAL["text"]), strict=True)
         header = [name.strip() for name in next(reader, [])]
+        twice = next((name for name in header if name and header.count(name) > 1), None)
+        if twice is not None:
+            raise DataError(where, f"two columns are called {twice!r}", "rename one of them")
         number = reader.line_num + 1
         for row in reader:
+            if any(row[len(header) :]):
+                what = f"line {reader.line_num} has {len(row)} fields, the header {len(header)}"
+                raise DataError(where, what, "put texts that contain the separator in quotes")
             if row:
                 yield number, dict(zip(header, row, strict=False))
             number = reader.line_num + 1

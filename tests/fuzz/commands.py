@@ -13,7 +13,7 @@ import numpy as np
 from mccgr_cli.catalog import EXPORT_FORMATS
 from mccgr_cli.cli import COMMANDS, main
 
-from .corpus import EXPERIMENT, EXTRACT, Seed
+from .corpus import EXPERIMENT, EXTRACT, RANK, Seed
 
 Rng: TypeAlias = np.random.Generator
 
@@ -65,6 +65,9 @@ TEMPLATES: dict[str, tuple[tuple[str, ...], ...]] = {
         ("cluster", "{}", "--restarts", "1"),
         ("transform", "{}", "matrix.h5"),
         ("plot", "{}", "--figure", "embedding"),
+        ("plot", "{}", "--figure", "dots"),
+        ("top", "{}"),
+        ("predict", "{}", "matrix.h5"),
         *(("export", "{}", "--format", form) for form in EXPORT_FORMATS),
         ("report", "{}"),
         ("report", "clusters.h5", "--labels", "{}"),
@@ -83,6 +86,21 @@ TEMPLATES: dict[str, tuple[tuple[str, ...], ...]] = {
         ("info", "{}"),
         ("factorize", "{}", "--k", "2", "--iterations", "5"),
     ),
+    "texts": (
+        ("extract", "{}"),
+        ("extract", "texts", "--stop-words", "none", "--ngrams", "1-2"),
+        ("predict", "topics.h5", "{}", "--codebook", "words.h5"),
+        ("extract", "{}", "--codebook", "words.h5"),
+    ),
+    "words": (
+        ("info", "{}"),
+        ("factorize", "{}", "--k", "2", "--iterations", "5"),
+        ("extract", "texts", "--codebook", "{}"),
+        ("predict", "topics.h5", "texts", "--codebook", "{}"),
+        ("transform", "weights.h5", "{}"),
+        ("top", "{}", "--of", "clusters"),
+    ),
+    "ranks": (("info", "{}"), ("plot", "{}")),
     "image": (
         ("extract", "images", *EXTRACT),
         ("extract", "{}", *EXTRACT),
@@ -93,11 +111,17 @@ TEMPLATES: dict[str, tuple[tuple[str, ...], ...]] = {
     "checkpoint": (
         ("info", "{}"),
         ("cluster", "{}"),
+        ("evaluate", "{}"),
+        ("top", "{}"),
+        ("plot", "{}"),
+        ("transform", "{}", "matrix.h5"),
+        *(("export", "{}", "--format", form) for form in EXPORT_FORMATS),
         ("factorize", "--resume", "{}"),
         ("factorize", "--resume", "{}", "--checkpoint-every", "0"),
         ("factorize", "matrix.h5", *FACTORIZE, "--checkpoint", "{}"),
     ),
     "journal": (("experiment", "matrix.h5", *EXPERIMENT, "-o", "trials.h5"),),
+    "rank journal": (("rank", "matrix.h5", *RANK, "-o", "k.h5"),),
 }
 WRITERS = ("extract", "graph", "factorize", "cluster", "transform", "experiment", "plot", "report", "export")
 HDF5 = ("h5", "hdf5", "h5ad", "mat")

@@ -51,6 +51,7 @@ EXPERIMENT = (
     "--jobs",
     "0",
 )
+RANK = ("--k", "2", "--runs", "2", "--iterations", "5", "--jobs", "0")
 EARLY = "2000-01-01T00:00:00+00:00"
 
 
@@ -74,7 +75,7 @@ def make_corpus(folder: Path) -> dict[str, Seed]:
     before = Path.cwd()
     os.chdir(folder)
     try:
-        seeds = [*foreign_matrices(), *label_files(), *images(), *made_by_commands()]
+        seeds = [*foreign_matrices(), *label_files(), *images(), *texts(), *made_by_commands()]
     finally:
         os.chdir(before)
     return {seed.name: seed for seed in seeds}
@@ -112,6 +113,8 @@ def numpy_files() -> Iterator[Seed]:
     yield saved("plain.npy", lambda file: np.save(file, X))
     yield saved("single.npy", lambda file: np.save(file, np.asfortranarray(X.astype("f4"))))
     yield saved("plain.npz", lambda file: np.savez(file, X=X, y=LABELS))
+    names = {"sample_names": SAMPLES, "gene_names": FEATURES, "target_names": ["a", "b", "c"]}
+    yield saved("named.npz", lambda file: np.savez(file, X=X, target=LABELS, **names))
     yield saved("packed.npz", lambda file: np.savez_compressed(file, X=X, labels=np.array(list("abc") * (N // K))))
     for layout in ("csr", "csc", "coo"):
         yield saved(f"{layout}.npz", partial(sparse.save_npz, matrix=sparse.coo_array(S).asformat(layout)))
@@ -233,6 +236,22 @@ def images() -> Iterator[Seed]:
         yield Seed(name, Path(name).read_bytes(), "image")
 
 
+TOPICS = ("dough loaf oven crust", "wheel brake tyre pump")
+
+
+def texts() -> Iterator[Seed]:
+    """A folder of texts in several encodings, and files of texts."""
+    content = {f"texts/{i % 2}/{i}.txt": f"The {TOPICS[i % 2]} of caf\xe9 {i % 3}0." for i in range(6)}
+    for (name, text), encoding in zip(content.items(), ("utf-8", "utf-16", "cp1252") * 2, strict=True):
+        Path(name).parent.mkdir(parents=True, exist_ok=True)
+        Path(name).write_bytes(text.encode(encoding))
+        yield Seed(name, text.encode(encoding), "texts")
+    records = [{"id": name, "text": text, "label": name[6]} for name, text in content.items()]
+    yield Seed("texts.jsonl", "".join(json.dumps(record) + "\n" for record in records).encode(), "texts")
+    lines = ["id;text;label", *(";".join(f'"{field}"' for field in record.values()) for record in records)]
+    yield Seed("texts.csv", "\n".join(lines).encode("utf-16"), "texts", ("--text-field", "text"))
+
+
 # Files of our own
 
 
@@ -253,6 +272,10 @@ def made_by_commands() -> Iterator[Seed]:
         "clusters.h5": ("cluster", "factors.h5", "--restarts", "1"),
         "baseline.h5": ("cluster", "matrix.h5", "--k", str(K), "--restarts", "1"),
         "codebook.h5": ("extract", "images", *EXTRACT),
+        "words.h5": ("extract", "texts"),
+        "weights.h5": ("factorize", "words.h5", "--k", "2", "--iterations", "5"),
+        "topics.h5": ("cluster", "weights.h5"),
+        "ranks.h5": ("rank", "matrix.h5", *RANK),
         "results.h5": ("experiment", "matrix.h5", *EXPERIMENT),
     }
     for name, command in commands.items():
@@ -267,8 +290,9 @@ def made_by_commands() -> Iterator[Seed]:
         forget_times(Path(name))
     for name in ("matrix.h5", "csr.h5", *commands, *checkpoints):
         data = Path(name).read_bytes()
-        yield Seed(name, data, "codebook" if name == "codebook.h5" else kind_of(data))
-    yield Seed("trials.h5.part", killed_journal(Path("results.h5.part").read_bytes()), "journal")
+        yield Seed(name, data, {"codebook.h5": "codebook", "words.h5": "words"}.get(name) or kind_of(data))
+    for name, whole, kind in (("trials.h5", "results.h5", "journal"), ("k.h5", "ranks.h5", "rank journal")):
+        yield Seed(f"{name}.part", killed_journal(Path(f"{whole}.part").read_bytes()), kind)
     import_the_rest()
 
 
@@ -290,7 +314,7 @@ def killed_journal(whole: bytes) -> bytes:
     """One entry of two, and a part of the other."""
     first, second, third, *_ = whole.splitlines(keepends=True)
     entry = json.loads(second)
-    for row in entry["result"]:
+    for row in entry["result"] if isinstance(entry["result"], list) else ():
         row["seconds"] = 0.5
     entry["sum"] = checksum(entry["name"], entry["result"])
     return first + json.dumps(entry).encode() + b"\n" + third[:40]

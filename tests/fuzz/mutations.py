@@ -43,7 +43,7 @@ def mutations_of(suffix: str) -> Sequence[Mutate]:
         "npy": (mutate_npy,),
         "npz": (mutate_npz, mutate_npz),
         "png": (mutate_png,),
-        **dict.fromkeys(("csv", "tsv", "mtx", "txt", "ppm", "h5.part"), (mutate_text, mutate_text)),
+        **dict.fromkeys(("csv", "tsv", "mtx", "txt", "jsonl", "ppm", "h5.part"), (mutate_text, mutate_text)),
         **dict.fromkeys(("csv.gz", "tsv.gz", "mtx.gz"), (mutate_gzip, mutate_gzip)),
     }
     return (mutate_bytes, *by_format.get(suffix, ()))

@@ -257,7 +257,7 @@ def escaped(ended: Ended, files: dict[str, Path], case: Case) -> bool:
 def noise(case: Case, status: int, lines: list[str]) -> str | None:
     """A line that is not ours: one who asks for quiet, or has a result printed, is told of nothing but a failure."""
     asked = any(word == "-q" and before != "-o" for before, word in itertools.pairwise(case.arguments))
-    quiet = asked or case.command in ("info", "table")
+    quiet = asked or case.command == "table"
     if (status == 2 and not {"--help", "-h"}.isdisjoint(case.arguments)) or not case.arguments:
         return None
     allowed = int(status != 0)

@@ -5,11 +5,11 @@ from __future__ import annotations
 import csv
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import TextIO
+from typing import Any, TextIO
 
 from mccgr_cli.errors import DataError
 
@@ -45,16 +45,26 @@ class Dialect:
         """All lines that have a value. Spreadsheets write separators for rows that look empty."""
         file.seek(0)
         nothing = self.separator + '"\r\n\t '
-        return (line for line in islice(file, self.skipped, None) if line.strip(nothing))
+        return (line for line in trimmed(islice(file, self.skipped, None), self.separator) if line.strip(nothing))
 
     def records(self, file: TextIO) -> Iterator[tuple[int, list[str]]]:
         """The fields of every line that has a value, with the number of the line, from 1."""
         file.seek(0)
-        reader = csv.reader(islice(file, self.skipped, None), delimiter=self.separator)
+        reader = fields_of(islice(file, self.skipped, None), self.separator)
         for record in reader:
             fields = [field.strip() for field in record]
             if any(fields):
                 yield reader.line_num + self.skipped, fields
+
+
+def trimmed(lines: Iterable[str], separator: str) -> Iterable[str]:
+    """Lines without spaces at their ends, if spaces separate the fields."""
+    return (f"{line.strip()}\n" for line in lines) if separator == " " else lines
+
+
+def fields_of(lines: Iterable[str], separator: str) -> Any:
+    """A reader of the fields of lines. Several spaces count as one: programs align columns with them."""
+    return csv.reader(trimmed(lines, separator), delimiter=separator, skipinitialspace=separator == " ")
 
 
 def find_dialect(file: TextIO, path: Path) -> Dialect:
@@ -72,7 +82,7 @@ def find_dialect(file: TextIO, path: Path) -> Dialect:
 def sense(head: list[str], separator: str) -> float:
     """The fraction of lines with the usual number of fields, times the fraction of fields that are numbers."""
     try:
-        records = [[field.strip() for field in record] for record in csv.reader(head, delimiter=separator) if record]
+        records = [[field.strip() for field in record] for record in fields_of(head, separator) if record]
     except csv.Error:  # a field that is too long
         return 0.0
     widths = Counter(map(len, records[1:] or records))

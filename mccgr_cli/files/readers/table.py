@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import csv
+import shlex
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -21,7 +22,7 @@ from mccgr_cli.files.readers.dialect import looks_like_number as is_number
 from mccgr_cli.files.readers.layout import LABEL_COLUMNS, Layout, find_layout
 from mccgr_cli.files.readers.text import WINDOWS, counted, filled, load_text, opened_text
 
-WORDS_OF_A_TEXT = 5  # a field with so many words is no label
+WORDS_OF_TEXT, MOST_LETTERS = 4, 60  # words of a field that is a text, and letters of it in a message
 UNKNOWN_LABELS = frozenset(("", "na", "nan", "#n/a", "null"))  # how programs write that a sample has no label
 
 
@@ -77,7 +78,8 @@ def read_values(file: TextIO, dialect: Dialect, layout: Layout) -> tuple[Array, 
     lines = dialect.lines(file)
     if layout.header is not None:
         next(csv.reader(lines, delimiter=dialect.separator), None)
-    options = {"delimiter": dialect.separator, "converters": converters, "quotechar": '"'}
+    separator = None if dialect.separator == " " else dialect.separator  # None: any number of spaces
+    options = {"delimiter": separator, "converters": converters, "quotechar": '"'}
     return load_text(lines, layout.width, **options), text
 
 
@@ -118,8 +120,9 @@ def read_table_labels(path: Path | BinaryIO, inner: str | None, where: str) -> N
             raise DataError(where, what, f"name one with FILE::COLUMN: {shown(layout.columns())}")
         rows = [record for _, record in data_records(file, dialect, layout, where)]
     labels = [row[column or 0] for row in rows]
-    # in a single column, a first line of text is a header only if numbers follow
-    if inner is None and layout.width == 1 and layout.header and not (labels and is_number(labels[0])):
+    # in a single column, a first line of text is a header only if its name says so or numbers follow
+    titled = header[:1] and (header[0] in LABEL_COLUMNS or is_number(labels[0] if labels else ""))
+    if inner is None and layout.width == 1 and layout.header and not titled:
         labels.insert(0, layout.header[0])
     labels = filled(labels, "sample", 0, where)
     if named is None or column is None:
@@ -155,14 +158,17 @@ def find_marks(file: TextIO, dialect: Dialect, layout: Layout, where: str) -> Ma
             elif not is_text(field):
                 raise DataError(where, f"{place}: no value ({field!r})", "remove or impute missing values")
             else:
-                remedy = remedy_for(column, record, layout)
-                raise DataError(where, f"{place}: {field!r} is not a number", remedy)
+                start = field if len(field) <= MOST_LETTERS else f"{field[:MOST_LETTERS]}..."
+                what = f"{place}: {start!r} is not a number"
+                raise DataError(where, what, remedy_for(column, record, layout))
     return evidence.marks(dialect.separator, where)
 
 
 def remedy_for(column: int, record: list[str], layout: Layout) -> str:
-    """What to do about a column of words."""
-    texts = next((number for number, field in enumerate(record) if len(field.split()) >= WORDS_OF_A_TEXT), None)
-    if texts is not None:
-        return f"for texts, give --text-field {layout.columns()[texts]!r} to mccgr run, extract or predict"
-    return f"remove the column, or give --label-key {layout.columns()[column]} if it holds labels"
+    """What to do about a column of words. A field of several words, in any column, shows that the table holds texts."""
+    texts = next((number for number, field in enumerate(record) if len(field.split()) >= WORDS_OF_TEXT), None)
+    if texts is None:
+        return f"remove the column, or give --label-key {layout.columns()[column]} if it holds labels"
+    named = "" if layout.header else "name the columns in a first line, and "
+    title = layout.header[texts] if layout.header else "NAME"
+    return f"for texts, {named}give --text-field {shlex.quote(title)} to mccgr run, extract or predict"

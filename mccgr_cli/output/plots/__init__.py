@@ -59,4 +59,5 @@ def render(
     draw = getattr(import_module(f"{__package__}.{module}"), function)
     with our_look():
         figure = draw(loaded, drawing, note, *([] if values is None else [values]))
-        return encode(figure, form, dpi, source=" ".join(f"sha256:{one.sha256}" for one in loaded), note=note)
+        source = " ".join(f"sha256:{one.sha256}" for one in loaded)
+        return encode(figure, form, dpi, source, note, may_grow=drawing.size is None)

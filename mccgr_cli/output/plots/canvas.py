@@ -49,6 +49,7 @@ LOOK: Any = {
 MOST_LETTERS = 28
 LEGEND_ROW, LEGEND_HANDLE, LETTER = 0.2, 0.35, 0.075  # sizes in inches
 SLACK = 0.02  # of the size of a figure: the size of text depends on the resolution
+MARGIN = 0.3  # inches around text that did not fit
 DPI = 150  # of a PNG
 DPI_WITHIN = 300  # of parts of a vector format that are pixels
 MOST_PIXELS = 200_000_000
@@ -73,8 +74,11 @@ def new_figure(drawing: Drawing, width: float, height: float) -> Figure:
     return figure
 
 
-def encode(figure: Figure, form: str, dpi: int | None, source: str, note: Note) -> bytes:
-    """The figure as a file; ``source`` says in its metadata what it was drawn from."""
+def encode(figure: Figure, form: str, dpi: int | None, source: str, note: Note, may_grow: bool = False) -> bytes:
+    """The figure as a file; ``source`` says in its metadata what it was drawn from.
+
+    ``may_grow``: a figure whose text does not fit is made larger, once.
+    """
     dots = dpi or (DPI if form == "png" else DPI_WITHIN)
     width, height = figure.get_size_inches()
     if form == "png" and width * height * dots**2 > MOST_PIXELS:
@@ -87,11 +91,15 @@ def encode(figure: Figure, form: str, dpi: int | None, source: str, note: Note) 
         "pdf": {"Creator": made_by, "Subject": source, "CreationDate": None},
     }[form]
     buffer = io.BytesIO()
+    figure.set_dpi(dots)  # at which its text is measured below: hinting makes letters up to a tenth wider at others
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", UserWarning)  # for example if the font lacks a character
         figure.savefig(buffer, format=form, dpi=dots, metadata=metadata)
         drawn = figure.get_tightbbox()
         if max(-drawn.x0, -drawn.y0, drawn.x1 - width, drawn.y1 - height) >= SLACK * max(width, height):
+            if may_grow:
+                figure.set_size_inches(max(width, drawn.width) + MARGIN, max(height, drawn.height) + MARGIN)
+                return encode(figure, form, dpi, source, note)
             what = f"{width:g} x {height:g} inches are too few for the text of the figure"
             raise ParameterError("--size", what, "choose a larger size")
     remarks = list(dict.fromkeys(str(one.message) for one in caught if issubclass(one.category, UserWarning)))
