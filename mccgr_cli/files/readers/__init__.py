@@ -129,8 +129,8 @@ def read_contents(file: Source, label_key: str | None, has_header: bool | None =
     path = foreign_path(file)
     if file.suffix not in FORMATS:
         what = f"unknown format {file.suffix}" if file.suffix else "a name without a suffix, and not HDF5"
-        of_images = "; images are for 'mccgr extract' and 'mccgr run', by their folder"
-        raise DataError(file.name, what, f"mccgr reads {', '.join((*HDF5_SUFFIXES, *FORMATS))}{of_images}")
+        others = "; images and texts are for 'mccgr extract' and 'mccgr run'"
+        raise DataError(file.name, what, f"mccgr reads {', '.join((*HDF5_SUFFIXES, *FORMATS))}{others}")
     read, _ = FORMATS[file.suffix]
     more = {"has_header": has_header} if file.suffix in TABLES else {}
     return Contents("matrix", read(path, file.inner, label_key, file.name, **more))
