@@ -186,7 +186,7 @@ def test_without_k_it_is_the_one_that_rank_recommends(run, mccgr, X_file, tmp_pa
     assert line == f"mccgr rank {X_file} --runs 3 --samples 50 --seed 1 -o {out}"
 
 
-def test_k_is_not_looked_for_again(run, X_file, tmp_path, few_trials):
+def test_k_is_not_looked_for_again(run, refused, X_file, tmp_path, few_trials):
     first = run(X_file, "--jobs", 0)
     (why,) = (line for line in first.stderr.splitlines() if line.startswith("k = 3: "))
     again = run(X_file, "--k", "auto", "--jobs", 0)
@@ -194,6 +194,8 @@ def test_k_is_not_looked_for_again(run, X_file, tmp_path, few_trials):
     assert why in again.stderr.splitlines()
     assert stages_done(run(X_file, "--k", 3)) == []
     assert stages_done(run(X_file, "--k", 2, "--overwrite")) == ["factorize", "cluster", "export", "report"]
+    message = refused("run", X_file, "-q", "-o", tmp_path / "out")
+    assert "holds results of other options: --k was 2" in message
     assert stages_done(run(X_file, "--overwrite")) == ["factorize", "cluster", "export", "report"]
     other = shutil.copy(X_file, tmp_path / "other.h5")
     run(other, "--k", 3, "--overwrite")

@@ -213,7 +213,9 @@ def input_errors(name: str) -> Iterator[None]:
     except FileNotFoundError:
         raise DataError(name, "no such file", "check its name and folder") from None
     except IsADirectoryError:
-        raise DataError(name, "is a folder", "name a file in it; a folder of images is for 'mccgr extract'") from None
+        raise DataError(
+            name, "is a folder", "name a file in it; a folder of images or texts is for 'mccgr extract'"
+        ) from None
     except PermissionError:
         raise DataError(name, "permission denied", "ask its owner for permission to read it") from None
     except OSError as fault:
