@@ -24,7 +24,8 @@ from mccgr_cli.settings import AUTO, NEIGHBORS, GraphSettings, Settings
 from mccgr_cli.workflow.factorization import weighing_samples, weights_by_parts
 from mccgr_cli.workflow.trials import Trial, draw_subsets
 
-LEAST_SAMPLE, SAMPLE_PER_CLUSTER = 3000, 60  # samples that are compared
+# Samples that are compared. Clusters are of unequal size: those of a tenth of the average must be seen as well.
+LEAST_SAMPLE, SAMPLE_PER_CLUSTER = 3000, 200
 CLEARLY_BETTER = 1.02  # score with more neighbours, relative to that with fewer
 FARTHER_APART = 0.05  # separation of merged parts, beyond that of the best others
 FARTHER_THAN_ALL = 0.03  # or beyond that of all others
