@@ -272,6 +272,9 @@ def test_options_of_the_other_kind_are_refused(refused, tmp_path):
     assert said == f"--words: {folder} holds texts; leave it out, or give --kind images"
     assert "it is about texts" in refused("extract", tmp_path / "a.png", "--min-df", 2, status=2)
     assert "leave them out" in refused("extract", folder, "--text-field", "body", "-o", tmp_path / "X.h5", status=2)
+    (tmp_path / "table.txt").write_text("body\tlabel\n")
+    said = refused("extract", tmp_path / "table.txt", "--text-field", "body", status=2)
+    assert "a table needs the suffix .csv or .tsv" in said
 
 
 # New texts
