@@ -47,8 +47,8 @@ def test_a_name_in_a_pipe_may_have_any_letters(mccgr, factors, tmp_path, monkeyp
 @pytest.mark.parametrize(
     ("content", "fault"),
     [
-        (b"", "nothing arrived; did the command before the pipe fail?"),
-        (b"\n\n", "nothing arrived; did the command before the pipe fail?"),
+        (b"", "nothing arrived; did the command before the pipe fail, or write to -o FILE?"),
+        (b"\n\n", "nothing arrived; did the command before the pipe fail, or write to -o FILE?"),
         (b"no such.h5\n", "there is no file 'no such.h5'; did the command before the pipe fail?"),
         (bytes(range(256)), "not HDF5"),
     ],
@@ -136,7 +136,10 @@ def test_a_shell_script_of_pipes_and_loops_ends_well(shell, tmp_path):
         ("X.h5", "mccgr", 10.0, 5)
     }
     assert told["upstream"].startswith("nowhere.h5: no such file")
-    assert told["downstream"] == "standard input: nothing arrived; did the command before the pipe fail?\n"
+    assert (
+        told["downstream"]
+        == "standard input: nothing arrived; did the command before the pipe fail, or write to -o FILE?\n"
+    )
 
 
 @pytest.mark.slow

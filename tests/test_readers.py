@@ -412,6 +412,7 @@ def test_header_and_names_are_told_from_numbers(
     ("text", "place"),
     [
         ("a,s\n1,x\n", "line 2, column 2 ('s'): 'x' is not a number; remove the column, or give --label-key s"),
+        ("a,B c\nx,the text of an article\n", "is not a number; for texts, give --text-field 'B c' to mccgr run"),
         ("a,b\nr1,1,2\nr2,3,x\n", "line 3, column 3 ('b'): 'x' is not a number"),
         ("1,2,x\n3,4,y\n", "line 1, column 3: 'x' is not a number; remove the column, or give --label-key 3"),
         ("a,b\n1,2\n3,oops\n", "line 3, column 2 ('b'): 'oops' is not a number"),
@@ -536,7 +537,7 @@ def test_standard_input_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("content", "what"),
     [
-        (b"", "nothing arrived; did the command before the pipe fail?"),
+        (b"", "nothing arrived; did the command before the pipe fail, or write to -o FILE?"),
         (b"1,2\n", "not HDF5"),
         (encode(Contents("matrix", {"X": X}))[:1000], "damaged or truncated HDF5 file"),
     ],

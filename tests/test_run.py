@@ -160,6 +160,16 @@ def test_a_matrix_needs_no_images(run, X_file, tmp_path):
     assert stages_done(run(X_file, "--k", 3, "--assign", "max", "--overwrite"))[0] == "factorize"
 
 
+def test_other_commands_take_the_folder_of_a_run(run, mccgr, refused, X_file, tmp_path):
+    run(X_file, "--k", 3)
+    out = tmp_path / "out"
+    for command, name in (("export", "e.csv"), ("report", "r.html"), ("plot", "p.svg")):
+        outcome = mccgr(command, out, "-o", tmp_path / name)
+        assert outcome.status == 0, outcome.stderr
+    assert (tmp_path / "e.csv").read_text() == (out / "clusters.csv").read_text()
+    assert "no clusters.h5 in this folder" in refused("export", tmp_path, "-o", tmp_path / "f.csv")
+
+
 def test_without_k_it_is_the_one_that_rank_recommends(run, mccgr, X_file, tmp_path, few_trials):
     outcome = run(X_file, "--seed", 1, "--jobs", 0)
     assert stages_done(outcome) == ["rank", "factorize", "cluster", "export", "report"]
@@ -176,7 +186,7 @@ def test_without_k_it_is_the_one_that_rank_recommends(run, mccgr, X_file, tmp_pa
     assert line == f"mccgr rank {X_file} --runs 3 --samples 50 --seed 1 -o {out}"
 
 
-def test_k_is_not_looked_for_again(run, X_file, tmp_path, few_trials):
+def test_k_is_not_looked_for_again(run, refused, X_file, tmp_path, few_trials):
     first = run(X_file, "--jobs", 0)
     (why,) = (line for line in first.stderr.splitlines() if line.startswith("k = 3: "))
     again = run(X_file, "--k", "auto", "--jobs", 0)
@@ -184,6 +194,8 @@ def test_k_is_not_looked_for_again(run, X_file, tmp_path, few_trials):
     assert why in again.stderr.splitlines()
     assert stages_done(run(X_file, "--k", 3)) == []
     assert stages_done(run(X_file, "--k", 2, "--overwrite")) == ["factorize", "cluster", "export", "report"]
+    message = refused("run", X_file, "-q", "-o", tmp_path / "out")
+    assert "holds results of other options: --k was 2" in message
     assert stages_done(run(X_file, "--overwrite")) == ["factorize", "cluster", "export", "report"]
     other = shutil.copy(X_file, tmp_path / "other.h5")
     run(other, "--k", 3, "--overwrite")

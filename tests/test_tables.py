@@ -234,7 +234,7 @@ def test_gaps_in_labels_that_nobody_asked_for_leave_the_labels_out(gap, tmp_path
         ("a;b\n1,5;2\n1,5;2.5\n", "'1,5' in line 2, column 1 ('a') has a decimal comma, and '2.5' in line 3, column 2"),
         (
             f"id,text\n1,{'two words ' * 1000}\n2,b\n",
-            f"'{'two words ' * 6}...' is not a number; if it holds texts: mccgr extract",
+            f"'{'two words ' * 6}...' is not a number; for texts, give --text-field text",
         ),
         ("a;b\n1,5;2\n1,5;x\n", "line 3, column 2 ('b'): 'x' is not a number"),
         ("a;b\n1,5;2\n;2\n", "line 3, column 1 ('a'): no value ('')"),

@@ -209,6 +209,19 @@ def test_separators_are_found_by_the_name_of_the_column(extracted, tmp_path, sep
     assert set(contents.labels_as_text()) == set(TOPICS)
 
 
+def test_a_table_of_excel_needs_no_exact_names_and_its_texts_may_have_several_lines(extracted, refused, tmp_path):
+    rows = [("Nr", "Topic", "Text"), *((name, label, text + "\r\n" + text) for name, label, text in articles())]
+    rows[2] = ("", *rows[2][1:])
+    with (tmp_path / "texts.csv").open("w", newline="", encoding="utf-8-sig") as file:
+        csv.writer(file, delimiter=";").writerows(rows)
+    contents, X, _ = extracted(tmp_path / "texts.csv", "--id-field", "nr", "--label-field", "topic")
+    assert len(X) == 24
+    assert contents["sample_names"][:3] == ["bread0", "line 4", "bread2"]
+    assert set(contents.labels_as_text()) == set(TOPICS)
+    said = refused("extract", tmp_path / "texts.csv", "--text-field", "body", "-o", tmp_path / "X.h5")
+    assert said.endswith("no field 'body'; name one with --text-field: Nr, Topic, Text")
+
+
 def test_records_without_a_text_are_skipped(extracted, tmp_path):
     records = [{"text": text, "id": name} for name, _, text in articles()]
     odd = [{"id": "none"}, {"text": None}, {"text": 3, "id": "three"}, {"text": " ", "id": "blank"}]
@@ -259,6 +272,9 @@ def test_options_of_the_other_kind_are_refused(refused, tmp_path):
     assert said == f"--words: {folder} holds texts; leave it out, or give --kind images"
     assert "it is about texts" in refused("extract", tmp_path / "a.png", "--min-df", 2, status=2)
     assert "leave them out" in refused("extract", folder, "--text-field", "body", "-o", tmp_path / "X.h5", status=2)
+    (tmp_path / "table.txt").write_text("body\tlabel\n")
+    said = refused("extract", tmp_path / "table.txt", "--text-field", "body", status=2)
+    assert "a table needs the suffix .csv or .tsv" in said
 
 
 # New texts

@@ -198,6 +198,9 @@ def test_a_ranking_keeps_its_finished_tasks_and_the_same_command_continues(mccgr
 
     with monkeypatch.context() as patch:
         patch.setattr(ranking, "run_task", late)
+        ended = mccgr(*command[:-2], *LIMIT, "-q")
+        assert ended.stderr.endswith("nothing was written; -o FILE saves finished tasks\n")
+        left += [None, None]
         ended = mccgr(*command, *LIMIT, "-q")
     kept = f"finished tasks are saved in {tmp_path / 'R.h5'}.part; the same command continues"
     assert (ended.status, ended.stderr) == (124, f"mccgr: ended by --time-limit 3600s; {kept}\n")

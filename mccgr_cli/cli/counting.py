@@ -54,7 +54,8 @@ def find_texts(job: Job, chosen: ImageInput, texts: TextInput) -> tuple[list[Ski
         return [], without_labels(read_records(source, named, texts.max_text), chosen.no_labels), 0
     if named != Fields():
         what = f"{source} is {'a folder' if is_folder else 'one text'}"
-        raise ParameterError("--text-field, --label-field, --id-field", what, "leave them out")
+        remedy = "leave them out" if is_folder else "leave them out; a table needs the suffix .csv or .tsv"
+        raise ParameterError("--text-field, --label-field, --id-field", what, remedy)
     if not is_folder:
         return [], read_files([TextFile(source, name_as_text(source))], texts.max_text), 1
     collection = texts_in_folder(source, not chosen.no_labels)

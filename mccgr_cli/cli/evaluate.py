@@ -23,7 +23,12 @@ if TYPE_CHECKING:
 @options.file_argument("sources", "CLUSTERS", nargs=-1)
 @options.labels("CLUSTERS")
 @options.output_format("table", "json", "csv")
-@click.option("--no-header", is_flag=True, cls=GroupedOption, help="With --format csv: leave out the line of names.")
+@click.option(
+    "--no-header",
+    is_flag=True,
+    cls=GroupedOption,
+    help="With --format csv: leave out the first line, which names the columns.",
+)
 @options.gathered("output", Output, only=("quiet",))
 def command(sources: tuple[str, ...], labels: str | None, style: str, no_header: bool, output: Output) -> None:
     """Compare clusters with the true classes.
@@ -36,9 +41,9 @@ def command(sources: tuple[str, ...], labels: str | None, style: str, no_header:
     the number of samples of each class in each cluster. If CLUSTERS is from predict, a cluster keeps the class that it
     has among the old samples.
 
-    json and csv print one line for each file, with the scores and with the file, the first input (matrix), k, method,
-    normalize, strength or alpha (the one that was given; the other is null or empty), seed, objective, iterations,
-    seconds and converged. What is not known is null or empty.
+    json and csv print one line for each file. It has the scores, the file, the matrix that the history begins with, k,
+    method, normalize, strength or alpha, seed, objective, iterations, seconds and converged. What is not known, or was
+    not given, is null or empty.
 
     \b
     Examples:

@@ -66,11 +66,12 @@ class Exported:
 def command(matrix: MatrixInput, exported: Exported, form: str | None, output: Output) -> None:
     """Write the contents of a file for other programs.
 
-    FILE is any file that mccgr makes, or a matrix in any format that it reads; without it, standard input is read. The
-    suffix of the output decides the format. .csv and .tsv are tables with names: the cluster and label of every sample,
-    W, H, the weights of the features, X, or the edges of a graph. .npy and .mtx (Matrix Market) hold numbers only. .npz
-    (numpy), .mat (MATLAB) and .h5ad (AnnData, scanpy) hold everything in FILE, with names, parameters and history.
-    Sparse matrices stay sparse. Values are the same to the bit, and the same input gives the same bytes.
+    FILE is any file that mccgr makes, the folder of mccgr run (its clusters), or a matrix in any format that mccgr
+    reads; without it, standard input is read. The suffix of the output decides the format. .csv and .tsv are tables
+    with names: the cluster and label of every sample, W, H, the weights of the features, X, or the edges of a graph.
+    .npy and .mtx (Matrix Market) hold numbers only. .npz (numpy), .mat (MATLAB) and .h5ad (AnnData, scanpy) hold
+    everything in FILE, with names, parameters and history. Sparse matrices stay sparse. Values are the same to the bit,
+    and the same input gives the same bytes.
 
     Clusters and classes count from 0, except in .mat, where they count from 1 as usual in MATLAB, and the classes are
     called gnd. Names go into tables unchanged. You are warned of names that a spreadsheet would take for formulas.
@@ -88,7 +89,9 @@ def command(matrix: MatrixInput, exported: Exported, form: str | None, output: O
       mccgr export X.factors.clusters.h5 --matrix X.h5 --graph X.graph.h5 -o X.h5ad
       mccgr export X.factors.h5 --what rho --format tsv -o - | sort -k 2 -g | head
     """
-    export(matrix, exported, form, output)
+    from mccgr_cli.files.readers import clusters_file
+
+    export(replace(matrix, source=clusters_file(matrix.source)), exported, form, output)
 
 
 def export(

@@ -74,10 +74,11 @@ def command(
 ) -> None:
     """Describe images by a neural network or by visual words, and texts by their words.
 
-    SOURCE is a folder of images or texts, or one of them. Texts may also be in one file: .jsonl with a JSON object on
-    each line, or .csv with a column of texts. Without it, standard input is a list of image files (one per line, or
-    separated by zero bytes, as from find -print0). In a folder, each subfolder is a category and becomes a label; a
-    folder without subfolders gives no labels. What cannot be used is skipped, and listed at the end and in the file.
+    SOURCE is a folder of images or texts, or one image or text. Texts may also be in one file: .jsonl with a JSON
+    object on each line, or .csv with a column of texts. Without it, standard input is a list of image files (one per
+    line, or separated by zero bytes, as from find -print0). In a folder, each subfolder is a category and becomes a
+    label; a folder without subfolders gives no labels. What cannot be used is skipped, and listed at the end and in the
+    file.
 
     With --model, each image becomes a row with the features that the network computes. This is the better choice for
     photographs. Without --model, each image becomes a row with the counts of its visual words: SIFT descriptors are

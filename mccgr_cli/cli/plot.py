@@ -100,7 +100,7 @@ def command(
     """Draw what is in a file.
 
     \b
-    Of a file from factorize or cluster, or a checkpoint:
+    Of a file from factorize or cluster, a checkpoint, or the folder of mccgr run:
       convergence  the objective in each iteration; several FILEs are compared
       weights      the weights of the features, with the names of the lowest
       basis        the components as images
@@ -130,18 +130,21 @@ def command(
     from mccgr_cli.cli.cluster import clustered
     from mccgr_cli.cli.cluster_values import with_matrix
     from mccgr_cli.cli.job import Job
+    from mccgr_cli.files.readers import clusters_file
 
     form = options.choose_format(output.path, form, FIGURE_FORMATS)
     parameters = options.parameters(drawing, given, figure=figure, only=only, dpi=dpi)
     with Job("plot", output, parameters) as job:
-        loaded = [job.load(source, ("factors", "clusters", "results", "ranks")) for source in sources]
+        loaded = [
+            job.load(source, ("factors", "clusters", "results", "ranks")) for source in map(clusters_file, sources)
+        ]
         with needing_matplotlib():
             from mccgr_cli.output import plots
         loaded = [plots.select(one, only) for one in loaded]
         figure = plots.choose(figure, loaded)
         refuse_unused(figure, form)
         if job.has_default_name:
-            job.write_beside(sources[0], figure, f".{form}")
+            job.write_beside(clusters_file(sources[0]), figure, f".{form}")
         if FIGURES[figure].takes_matrix:
             loaded = [clustered(one, job.reporter.note) for one in loaded]
         values = None

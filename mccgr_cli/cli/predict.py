@@ -80,9 +80,9 @@ def command(
     """Find the clusters of new samples.
 
     CLUSTERS is a folder from run, or a file from cluster. NEW is a matrix with the same features, in any format that
-    factorize reads. If CLUSTERS was made from images or texts, NEW may also be a folder of these, or one of them; they
-    are described by the same visual words, network or words. Texts may also be in a .jsonl file, or with --text-field
-    in a .csv file. If both matrices name their features, features are matched by name.
+    factorize reads. If CLUSTERS was made from images or texts, NEW may also be a folder, or a single image or text.
+    They are described by the same visual words, network or words. Texts may also be in a .jsonl file, or with
+    --text-field in a .csv file. If both matrices name their features, features are matched by name.
 
     A new sample gets the cluster of the most similar old samples: the 5 nearest vote, and near ones count more.
     Silenced features do not count. Samples that CLUSTERS was made from keep their clusters. For each sample, the table

@@ -185,7 +185,9 @@ def do_tasks(job: Job, X: Matrix, plan: Plan, journal: Journal | None) -> Rankin
     from mccgr_cli.workflow.ranking import saved
 
     tasks, outcomes = plan.tasks(), {}
-    if journal is not None:
+    if journal is None:
+        invocation().leaves = "nothing was written; -o FILE saves finished tasks"
+    else:
         invocation().leaves = f"finished tasks are saved in {journal.path}; the same command continues"
         found = {task: saved.from_json(task, journal.done.get(task.name), X.shape, plan) for task in tasks}
         outcomes = {task: outcome for task, outcome in found.items() if outcome is not None}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -84,9 +84,11 @@ def command(clusters: ReportInput, appearance: Appearance, resources: Resources,
     The report shows the scores (if there are labels); a map of the samples; the images or names of each cluster, most
     typical first and least certain last, and the features that distinguish it; outliers; the objective in each
     iteration; the weights of the features; the neighbour graph; and every command that led to CLUSTERS. In the report
-    you can search, select samples, rename and merge clusters, and download the result as CSV. CLUSTERS is a file from
-    cluster, predict or factorize; without it, standard input is read. Factors are clustered first, as by
-    'mccgr cluster'. The report is one file that loads nothing from elsewhere. The same input gives the same bytes.
+    you can search, select samples, rename and merge clusters, and download the result as CSV.
+
+    CLUSTERS is a file from cluster, predict or factorize, or the folder of mccgr run; without it, standard input is
+    read. Factors are clustered first, as by 'mccgr cluster'. The report is one file that loads nothing from elsewhere.
+    The same input gives the same bytes.
 
     \b
     Examples:
@@ -96,7 +98,9 @@ def command(clusters: ReportInput, appearance: Appearance, resources: Resources,
       mccgr report X.factors.clusters.h5 --matrix X.h5
       mccgr cluster X.factors.h5 | mccgr report -o report.html
     """
-    report(clusters, appearance, resources, output)
+    from mccgr_cli.files.readers import clusters_file
+
+    report(replace(clusters, source=clusters_file(clusters.source)), appearance, resources, output)
 
 
 def report(

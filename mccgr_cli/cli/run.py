@@ -19,10 +19,10 @@ from mccgr_cli.cli.group import invocation
 from mccgr_cli.cli.help import GroupedOption, as_typed
 from mccgr_cli.cli.options import MatrixInput, Output, Resources
 from mccgr_cli.cli.report import Appearance
-from mccgr_cli.cli.run_folder import REMEDY, check_earlier_result, locked
+from mccgr_cli.cli.run_folder import check_earlier_result, locked, refuse_replacing
 from mccgr_cli.cli.run_plan import FILES, MATRIX, RANK, TRIALS, Request, Stage, plan
 from mccgr_cli.cli.time_limit import limited
-from mccgr_cli.errors import OutputError, ParameterError
+from mccgr_cli.errors import ParameterError
 from mccgr_cli.fields import settings_of, whole
 from mccgr_cli.images.settings import Description, Learning, ModelSettings
 from mccgr_cli.settings import AUTO, INITS, ClusterSettings, GraphSettings, RowSettings, Settings
@@ -54,7 +54,7 @@ FOLDER: dict[str, dict[str, Any]] = {
     },
     "overwrite": {
         "help": "Replace output files of the same names, whatever made them. Without it, nothing is replaced: the same "
-        "command does what is not done yet, and a command with another --k, SOURCE or option is refused."
+        "command continues a run, and a command with another --k, SOURCE or option is refused."
     },
 }
 
@@ -254,7 +254,7 @@ def do_stage(stage: Stage, before: str, manifest: Manifest, output: Output, stag
         staging.skip(stage.name)
         return key
     if manifest.would_replace(stage.name, key, file) and not output.overwrite:
-        raise OutputError(str(folder / file), "would be replaced: a file that it depends on has changed", REMEDY)
+        refuse_replacing(manifest, stage, folder, file)
     path = str(folder / file)
     words = [*options.command_line(stage.name, *stage.values, without=stage.without), "-o", path]
     caller = Caller(words, partial(manifest.add, stage.name, key, stage.options, file), last)

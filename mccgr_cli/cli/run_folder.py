@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from pathlib import Path
 from typing import Any
 
 from mccgr_cli import __version__
 from mccgr_cli.cli.help import as_typed
-from mccgr_cli.cli.run_plan import RANK, Request, stages_after_k, stages_before_k
+from mccgr_cli.cli.run_plan import RANK, Request, Stage, stages_after_k, stages_before_k
 from mccgr_cli.errors import OutputError
 from mccgr_cli.files.run_manifest import Manifest
 
+OTHER_OPTIONS = "holds results of other options: "
 REMEDY = "choose another folder with -o, or give --overwrite"
 
 
@@ -65,7 +67,7 @@ def difference(manifest: Manifest, request: Request, source: str, contents: str)
     if manifest.version not in ("", __version__):
         return f"holds results of mccgr {manifest.version}"
     changed = changed_options(manifest, request)
-    return f"holds results of other options: {', '.join(changed)}" if changed else None
+    return OTHER_OPTIONS + ", ".join(changed) if changed else None
 
 
 def changed_options(manifest: Manifest, request: Request) -> list[str]:
@@ -74,6 +76,11 @@ def changed_options(manifest: Manifest, request: Request) -> list[str]:
     stages = [*stages_before_k(request), *stages_after_k(request, k)]
     if request.k is None and not manifest.options(RANK) and manifest.options("factorize"):
         return [f"--k was {k}"]
+    return changes(manifest, stages)
+
+
+def changes(manifest: Manifest, stages: Sequence[Stage]) -> list[str]:
+    """Options of these stages that differ from those with which they are done, as the user would type them."""
     told: dict[str, None] = {}
     for stage in stages:
         done = manifest.options(stage.name)
@@ -83,6 +90,14 @@ def changed_options(manifest: Manifest, request: Request) -> list[str]:
                 was = "not given" if done[name] is None else as_typed(as_stored(done[name]))
                 told[f"--{flag.replace('_', '-')} was {was}"] = None
     return list(told)
+
+
+def refuse_replacing(manifest: Manifest, stage: Stage, folder: Path, file: str) -> None:
+    """Say why the result of a stage is not replaced: another k was recommended, or a file that it reads has changed."""
+    told = changes(manifest, [stage])
+    if told:
+        raise OutputError(str(folder), OTHER_OPTIONS + ", ".join(told), REMEDY)
+    raise OutputError(str(folder / file), "would be replaced: a file that it depends on has changed", REMEDY)
 
 
 def as_stored(value: Any) -> Any:

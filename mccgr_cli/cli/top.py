@@ -60,15 +60,16 @@ class MatrixOption:
 @options.output_format("table", "list", "csv", "json")
 @options.resources("memory")
 def command(source: str, selection: Selection, given: MatrixOption, style: str, resources: Resources) -> None:
-    """List the features that make each cluster, such as words or genes.
+    """List the features that set each cluster apart, such as words or genes.
 
     FACTORS is a file from factorize or cluster, a checkpoint, or the folder of mccgr run; without it, standard input is
     read. With --of clusters, factors are clustered first, as by 'mccgr cluster'. Clusters without factors need
     --matrix.
 
-    score says how much the feature sets the group apart from the average sample. It is p log(p / q): p is the share of
-    the feature in the group, and q its share in the average sample. times is p / q. Shares are those of WH times the
-    feature weights rho, and add up to 1. Silenced features are left out.
+    Each feature has three numbers. share: how much of the total of the group the feature has (of WH times the feature
+    weights rho; all shares add up to 1). times: the share divided by the share in the average sample. score: share x
+    log(times), which is high for features that are both strong and special in the group. Silenced features are left
+    out.
 
     \b
     Examples:

@@ -25,7 +25,7 @@ class TextInput:
     )
     text_field: str | None = text_option(
         None,
-        "Field of a .jsonl file, or column of a .csv file, that holds the text.",
+        "Field of a .jsonl file, or column of a .csv file, that holds the text, in upper or lower case.",
         metavar="NAME",
         default_text="text",
     )

@@ -23,7 +23,7 @@ MOST_SHOWN = 20  # fields in a message
 
 @dataclass(frozen=True)
 class Fields:
-    """The fields of a text, its label and its name; None: the usual ones, where they are there."""
+    """The fields of a text, its label and its name, in any case. None: the usual ones, where they are there."""
 
     text: str | None = None
     label: str | None = None
@@ -31,16 +31,24 @@ class Fields:
 
     def found_in(self, known: list[str], where: str) -> Fields:
         """The fields by name, or None where there is none; an error about what was asked for and is not there."""
-        found = {}
+        found: dict[str, str | None] = {}
         for role, usual in USUAL.items():
             asked = getattr(self, role)
-            if (asked is not None or role == "text") and (asked or usual) not in known:
+            found[role] = field_called(asked or usual, known)
+            if (asked is not None or role == "text") and found[role] is None:
                 option = {"text": "--text-field", "label": "--label-field", "name": "--id-field"}[role]
                 shown = ", ".join(known[:MOST_SHOWN]) + (", ..." if len(known) > MOST_SHOWN else "")
                 remedy = f"name one with {option}: {shown}" if known else "it has no fields"
                 raise DataError(where, f"no field {asked or usual!r}", remedy)
-            found[role] = asked or (usual if usual in known else None)
         return Fields(**found)
+
+
+def field_called(name: str, known: list[str]) -> str | None:
+    """The field of this name, or the only one that differs from it in upper and lower case."""
+    if name in known:
+        return name
+    alike = [one for one in known if one.casefold() == name.casefold()]
+    return alike[0] if len(alike) == 1 else None
 
 
 def read_records(path: str, fields: Fields, limit: int) -> Iterator[Text]:
@@ -100,7 +108,7 @@ def json_records(file: TextIO, where: str, limit: int) -> Iterator[tuple[int, di
 
 
 def table_records(file: TextIO, where: str, fields: Fields, limit: int) -> Iterator[tuple[int, dict[str, Any]]]:
-    """The rows of a table with a header, with the numbers of their last lines."""
+    """The rows of a table with a header, with the numbers of their first lines."""
     before = csv.field_size_limit(min(2 * limit + PIECE, 2**31 - 1))
     try:
         reader = csv.reader(file, delimiter=find_separator(file, where, fields.text or USUAL["text"]), strict=True)
@@ -108,12 +116,14 @@ def table_records(file: TextIO, where: str, fields: Fields, limit: int) -> Itera
         twice = next((name for name in header if name and header.count(name) > 1), None)
         if twice is not None:
             raise DataError(where, f"two columns are called {twice!r}", "rename one of them")
+        number = reader.line_num + 1
         for row in reader:
             if any(row[len(header) :]):
                 what = f"line {reader.line_num} has {len(row)} fields, the header {len(header)}"
                 raise DataError(where, what, "put texts that contain the separator in quotes")
             if row:
-                yield reader.line_num, dict(zip(header, row, strict=False))
+                yield number, dict(zip(header, row, strict=False))
+            number = reader.line_num + 1
     except csv.Error as fault:
         raise DataError(where, f"line {reader.line_num}: {fault}", "check its quotes, or give --max-text") from None
     finally:
@@ -121,14 +131,14 @@ def table_records(file: TextIO, where: str, fields: Fields, limit: int) -> Itera
 
 
 def find_separator(file: TextIO, where: str, column: str) -> str:
-    """What separates the fields: what makes the name of the column of texts a field of the header."""
+    """What separates the fields: what makes the name of the column of texts a field of the header, or most fields."""
     header = file.readline(PIECE)
     file.seek(0)
     usual = "\t" if where.lower().endswith(".tsv") else ","
-    for separator in (usual, *SEPARATORS):
-        if column in (name.strip() for name in next(csv.reader([header], delimiter=separator), [])):
-            return separator
-    return usual
+    names = {
+        one: [name.strip() for name in next(csv.reader([header], delimiter=one), [])] for one in (usual, *SEPARATORS)
+    }
+    return max(names, key=lambda one: (field_called(column, names[one]) is not None, len(names[one])))
 
 
 def text_of(record: dict[str, Any], fields: Fields, number: int, limit: int, is_western: bool) -> Text:

@@ -129,8 +129,8 @@ def read_contents(file: Source, label_key: str | None, has_header: bool | None =
     path = foreign_path(file)
     if file.suffix not in FORMATS:
         what = f"unknown format {file.suffix}" if file.suffix else "a name without a suffix, and not HDF5"
-        of_images = "; images are for 'mccgr extract' and 'mccgr run', by their folder"
-        raise DataError(file.name, what, f"mccgr reads {', '.join((*HDF5_SUFFIXES, *FORMATS))}{of_images}")
+        others = "; images and texts are for 'mccgr extract' and 'mccgr run'"
+        raise DataError(file.name, what, f"mccgr reads {', '.join((*HDF5_SUFFIXES, *FORMATS))}{others}")
     read, _ = FORMATS[file.suffix]
     more = {"has_header": has_header} if file.suffix in TABLES else {}
     return Contents("matrix", read(path, file.inner, label_key, file.name, **more))
@@ -202,7 +202,7 @@ def require_name(typed: str) -> None:
 
 def nothing_arrived(where: str) -> DataError:
     """What is said of an empty pipe."""
-    return DataError(where, "nothing arrived", "did the command before the pipe fail?")
+    return DataError(where, "nothing arrived", "did the command before the pipe fail, or write to -o FILE?")
 
 
 @contextmanager
@@ -213,7 +213,9 @@ def input_errors(name: str) -> Iterator[None]:
     except FileNotFoundError:
         raise DataError(name, "no such file", "check its name and folder") from None
     except IsADirectoryError:
-        raise DataError(name, "is a folder", "name a file in it; a folder of images is for 'mccgr extract'") from None
+        raise DataError(
+            name, "is a folder", "name a file in it; a folder of images or texts is for 'mccgr extract'"
+        ) from None
     except PermissionError:
         raise DataError(name, "permission denied", "ask its owner for permission to read it") from None
     except OSError as fault:

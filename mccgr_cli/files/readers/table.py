@@ -158,9 +158,17 @@ def find_marks(file: TextIO, dialect: Dialect, layout: Layout, where: str) -> Ma
             elif not is_text(field):
                 raise DataError(where, f"{place}: no value ({field!r})", "remove or impute missing values")
             else:
-                remedy = f"remove the column, or give --label-key {layout.columns()[column]} if it holds labels"
-                if len(field.split()) >= WORDS_OF_TEXT:
-                    remedy = f"if it holds texts: mccgr extract {shlex.quote(where)} counts their words"
                 start = field if len(field) <= MOST_LETTERS else f"{field[:MOST_LETTERS]}..."
-                raise DataError(where, f"{place}: {start!r} is not a number", remedy)
+                what = f"{place}: {start!r} is not a number"
+                raise DataError(where, what, remedy_for(column, record, layout))
     return evidence.marks(dialect.separator, where)
+
+
+def remedy_for(column: int, record: list[str], layout: Layout) -> str:
+    """What to do about a column of words. A field of several words, in any column, shows that the table holds texts."""
+    texts = next((number for number, field in enumerate(record) if len(field.split()) >= WORDS_OF_TEXT), None)
+    if texts is None:
+        return f"remove the column, or give --label-key {layout.columns()[column]} if it holds labels"
+    named = "" if layout.header else "name the columns in a first line, and "
+    title = layout.header[texts] if layout.header else "NAME"
+    return f"for texts, {named}give --text-field {shlex.quote(title)} to mccgr run, extract or predict"

@@ -16,7 +16,7 @@ from mccgr_cli.catalog import EXPORT_FORMATS, EXPORTED
 from mccgr_cli.errors import DataError, ParameterError
 from mccgr_cli.files.container import NAMES, SCHEMA, Contents
 from mccgr_cli.files.readers import KINDS, Loaded
-from mccgr_cli.output.provenance import checksums
+from mccgr_cli.output.provenance import checksums, first_input
 from mccgr_cli.workflow.factorization import check_graph
 
 Note = Callable[[str], None]
@@ -108,7 +108,8 @@ def render(export: Export, what: str, form: str) -> bytes:
 
 def check_fit(other: Loaded, given: Loaded, note: Note) -> None:
     """Refuse a matrix or graph whose samples or features differ in number or names from those of a file."""
-    remedy = f"name the file that {given.name} was made from"
+    origin = first_input(given.contents.provenance)
+    remedy = f"name the file that {given.name} was made from{f' ({origin})' if origin else ''}"
     for dim, noun in NOUNS.items():
         here, there = length(given.contents, dim), length(other.contents, dim)
         if None in (here, there):
@@ -122,7 +123,9 @@ def check_fit(other: Loaded, given: Loaded, note: Note) -> None:
             raise DataError(other.name, what, remedy)
     known = given.contents.provenance
     if other.contents.kind == "matrix" and known and other.sha256 not in checksums(known):
-        note(f"{other.name}: same shape, but its checksum is not that of the file that {given.name} was made from")
+        note(
+            f"{other.name}: same shape as the file that {given.name} was made from, but another file, or changed since"
+        )
 
 
 def length(contents: Contents, dim: str) -> int | None:
