@@ -29,10 +29,12 @@ from mccgr_cli.system.phases import phase
 
 if TYPE_CHECKING:
     from mccgr_cli.blocks.protocol import BlockSource
+    from mccgr_cli.cli.checkpointing import Keeper
     from mccgr_cli.cli.job import Caller, Job
     from mccgr_cli.cli.samples import Samples
     from mccgr_cli.core.graph import GraphHealth
     from mccgr_cli.core.solver import Factors, Start
+    from mccgr_cli.files.container import Contents
     from mccgr_cli.files.readers import Loaded
     from mccgr_cli.workflow.factorization import Graph
 
@@ -129,12 +131,11 @@ def factorize(
     from mccgr_cli.core.solver import check_solver, uses_graph
     from mccgr_cli.workflow import factorization, stages
     from mccgr_cli.workflow.choice import without_graph
-    from mccgr_cli.workflow.prediction import learn_for_prediction, with_landmarks
+    from mccgr_cli.workflow.prediction import learn_for_prediction
 
-    settings, resumes = request.settings, checkpointing.resume is not None
+    settings, source, resumes = request.settings, request.matrix.source, checkpointing.resume is not None
     check_start_option(request, resumes)
     check_solver(settings)
-    source = request.matrix.source
     with Job(
         "factorize", output, request.parameters, derived=(source, "factors"), resources=resources, caller=caller
     ) as job:
@@ -142,10 +143,9 @@ def factorize(
         keeper = keeper_for(job, checkpointing, source)
         builds = uses_graph(settings) and request.graph_file is None
         graph_file = None if resumes or request.graph_file is None else job.load(request.graph_file, ("graph",))
-        rows = request.rows if graph_file is None else made_with(graph_file, request.rows)
-        graph = request.graph
+        rows, graph = request.rows, request.graph
         if graph_file is not None:
-            settings = started_from(graph_file, settings)
+            rows, settings = made_with(graph_file, rows), started_from(graph_file, settings)
         if not builds:
             settings, graph = without_graph(settings, graph)
         with prepared(job, request.matrix, rows, settings, graph, builds, checkpointing.copies) as samples:
@@ -176,13 +176,22 @@ def factorize(
                 predicting = finished(learn, factors.stopped)
         job.reporter.note(describe(factors, settings))
         contents = stages.factors_contents(factors, settings, settled.normalize, names, health, choice, settled.idf)
-        if predicting is None:
-            job.reporter.note("no time for landmarks and outlier scores; the continued run has them")
-        else:
-            contents = with_landmarks(contents, *predicting)
-        with keeper.finishing(factors.stopped) if keeper is not None else nullcontext():
-            job.write(contents)
-        end_if_stopped(job, keeper, factors)
+        write(job, keeper, contents, factors, predicting)
+
+
+def write(
+    job: Job, keeper: Keeper | None, contents: Contents, factors: Factors, predicting: tuple[Any, ...] | None
+) -> None:
+    """Write a factors file with what prediction needs, unless there was no time to learn it."""
+    from mccgr_cli.workflow.prediction import with_landmarks
+
+    if predicting is None:
+        job.reporter.note("no time for landmarks and outlier scores; the continued run has them")
+    else:
+        contents = with_landmarks(contents, *predicting)
+    with keeper.finishing(factors.stopped) if keeper is not None else nullcontext():
+        job.write(contents)
+    end_if_stopped(job, keeper, factors)
 
 
 def check_start_option(request: Factorization, resumes: bool) -> None:
