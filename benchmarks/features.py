@@ -20,8 +20,9 @@ from mccgr_cli.blocks.rows import normalize
 from mccgr_cli.core.graph import build_graph
 from mccgr_cli.core.kmeans import kmeans
 from mccgr_cli.core.metrics import evaluate
+from mccgr_cli.files.folders import SampleFile
 from mccgr_cli.images.extract import count_words, learn_codebooks
-from mccgr_cli.images.find import ImageFile, images_in_folder
+from mccgr_cli.images.find import images_in_folder
 from mccgr_cli.images.settings import Description, Learning
 from mccgr_cli.settings import GraphSettings, Settings, by_preset
 from mccgr_cli.system.processes import LocalPool, usable_cores
@@ -67,7 +68,7 @@ def scores(X: Array, labels: Array, k: int, draws: int) -> dict[str, list[float]
     return found
 
 
-def every_category(images: str, each: int) -> list[ImageFile]:
+def every_category(images: str, each: int) -> list[SampleFile]:
     """The first images of each category."""
     taken: dict[str | None, int] = {}
     chosen = []

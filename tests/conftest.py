@@ -11,9 +11,11 @@ os.environ.setdefault("OPENBLAS_THREAD_TIMEOUT", "4")
 
 import signal
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -47,6 +49,24 @@ provenance.version = cache(provenance.version)
 # Machines are shared: how long an example takes says nothing.
 settings.register_profile("mccgr", deadline=None, derandomize=True)
 settings.load_profile("mccgr")
+
+
+@contextmanager
+def after_calls(count: int, module: ModuleType, function: str, end: Callable[[], object]) -> Iterator[None]:
+    """``end`` is called before every call of a function but the first ``count``."""
+    real, left = getattr(module, function), [None] * count
+
+    def perform(*given: Any) -> Any:
+        left.pop() if left else end()
+        return real(*given)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, function, perform)
+        yield
+
+
+def interrupt() -> None:
+    raise KeyboardInterrupt
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from functools import partial
 import h5py
 import numpy as np
 import pytest
-from conftest import planted
+from conftest import after_calls, interrupt, planted
 from scipy.stats import wilcoxon
 
 from mccgr_cli.errors import OutputError
@@ -160,20 +160,11 @@ def test_a_killed_experiment_goes_on_and_ends_with_the_same_results(mccgr, class
 
 
 @pytest.fixture
-def interrupted(mccgr, monkeypatch):
+def interrupted(mccgr):
     """Run a command that is interrupted after two trials."""
 
     def run(*arguments):
-        real, left = experiment.run_trial, [None, None]
-
-        def perform(*given):
-            if not left:
-                raise KeyboardInterrupt
-            left.pop()
-            return real(*given)
-
-        with monkeypatch.context() as patch:
-            patch.setattr(experiment, "run_trial", perform)
+        with after_calls(2, experiment, "run_trial", interrupt):
             assert mccgr(*arguments).status == 130
 
     return run

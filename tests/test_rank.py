@@ -15,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import planted
+from conftest import after_calls, interrupt, planted
 from scipy import sparse
 from scipy.cluster.hierarchy import average, cophenet
 from scipy.spatial.distance import squareform
@@ -308,20 +308,11 @@ def test_same_result_for_any_jobs(mccgr, X_file, tmp_path):
 
 
 @pytest.fixture
-def interrupted(mccgr, monkeypatch):
+def interrupted(mccgr):
     """Run a command that is interrupted after some tasks of a ranking."""
 
     def run(tasks, *arguments):
-        real, left = ranking.run_task, [None] * tasks
-
-        def perform(*given):
-            if not left:
-                raise KeyboardInterrupt
-            left.pop()
-            return real(*given)
-
-        with monkeypatch.context() as patch:
-            patch.setattr(ranking, "run_task", perform)
+        with after_calls(tasks, ranking, "run_task", interrupt):
             outcome = mccgr(*arguments)
         assert outcome.status == 130
         return outcome

@@ -9,6 +9,7 @@ import signal
 import click
 import numpy as np
 import pytest
+from conftest import after_calls
 
 from mccgr_cli.cli.types import Duration
 from mccgr_cli.core import neighbours, solver
@@ -167,17 +168,15 @@ def test_before_the_first_iteration_nothing_is_written_and_the_phase_is_named(re
     assert names(tmp_path) == ["X.h5"]
 
 
+def ring() -> None:
+    """The time is over."""
+    signal.raise_signal(signal.SIGALRM)
+
+
 @needs_alarms
-def test_an_experiment_keeps_its_finished_runs_and_the_same_command_continues(mccgr, X_file, tmp_path, monkeypatch):
+def test_an_experiment_keeps_its_finished_runs_and_the_same_command_continues(mccgr, X_file, tmp_path):
     command = ("experiment", X_file, "--methods", "l2", "--k", 2, "--runs", 4, "--jobs", 0, "-o", tmp_path / "R.h5")
-    real, left = experiment.run_trial, [None, None]
-
-    def late(*given):
-        left.pop() if left else signal.raise_signal(signal.SIGALRM)
-        return real(*given)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(experiment, "run_trial", late)
+    with after_calls(2, experiment, "run_trial", ring):
         ended = mccgr(*command, *LIMIT, "-q")
     kept = f"finished runs are saved in {tmp_path / 'R.h5'}.part; the same command continues"
     assert (ended.status, ended.stderr) == (124, f"mccgr: ended by --time-limit 3600s; {kept}\n")
@@ -188,19 +187,12 @@ def test_an_experiment_keeps_its_finished_runs_and_the_same_command_continues(mc
 
 
 @needs_alarms
-def test_a_ranking_keeps_its_finished_tasks_and_the_same_command_continues(mccgr, X_file, tmp_path, monkeypatch):
+def test_a_ranking_keeps_its_finished_tasks_and_the_same_command_continues(mccgr, X_file, tmp_path):
     command = ("rank", X_file, "--k", "2-3", "--runs", 2, "--jobs", 0, "-o", tmp_path / "R.h5")
-    real, left = ranking.run_task, [None, None]
-
-    def late(*given):
-        left.pop() if left else signal.raise_signal(signal.SIGALRM)
-        return real(*given)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(ranking, "run_task", late)
+    with after_calls(2, ranking, "run_task", ring):
         ended = mccgr(*command[:-2], *LIMIT, "-q")
-        assert ended.stderr.endswith("nothing was written; -o FILE saves finished tasks\n")
-        left += [None, None]
+    assert ended.stderr.endswith("nothing was written; -o FILE saves finished tasks\n")
+    with after_calls(2, ranking, "run_task", ring):
         ended = mccgr(*command, *LIMIT, "-q")
     kept = f"finished tasks are saved in {tmp_path / 'R.h5'}.part; the same command continues"
     assert (ended.status, ended.stderr) == (124, f"mccgr: ended by --time-limit 3600s; {kept}\n")

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING
 from mccgr_cli.cli.job import Job
 from mccgr_cli.errors import DataError, ParameterError
 from mccgr_cli.files.container import Contents
-from mccgr_cli.files.folders import Skipped, count_of, describe_ignored, first_names, name_as_text
+from mccgr_cli.files.folders import SampleFile, Skipped, count_of, describe_ignored, first_names, name_as_text
 from mccgr_cli.files.provenance import Input
 from mccgr_cli.files.readers import Loaded, input_errors
 from mccgr_cli.files.readers.checks import finish_matrix
 from mccgr_cli.system.phases import phase
 from mccgr_cli.texts.count import CountedTexts, Vocabulary, count_known, learn_words
-from mccgr_cli.texts.find import TextFile, read_files, texts_in_folder
+from mccgr_cli.texts.find import read_files, texts_in_folder
 from mccgr_cli.texts.read import Text
 from mccgr_cli.texts.settings import Counting, TextInput
 from mccgr_cli.texts.tables import LINES, TABLES, Fields, read_records
@@ -57,7 +57,7 @@ def find_texts(job: Job, chosen: ImageInput, texts: TextInput) -> tuple[list[Ski
         remedy = "leave them out" if is_folder else "leave them out; a table needs the suffix .csv or .tsv"
         raise ParameterError("--text-field, --label-field, --id-field", what, remedy)
     if not is_folder:
-        return [], read_files([TextFile(source, name_as_text(source))], texts.max_text), 1
+        return [], read_files([SampleFile(source, name_as_text(source))], texts.max_text), 1
     collection = texts_in_folder(source, not chosen.no_labels)
     if collection.ignored:
         job.reporter.note(describe_ignored(collection.ignored, "texts"))
@@ -111,8 +111,8 @@ def count_like(job: Job, chosen: ImageInput, texts: TextInput, known: Vocabulary
     return Loaded(replace(contents, datasets=finished), chosen.source, sha256)
 
 
-def files_of(chosen: ImageInput) -> Sequence[TextFile]:
+def files_of(chosen: ImageInput) -> Sequence[SampleFile]:
     """The files of texts in a source."""
     if Path(chosen.source).is_dir():
         return texts_in_folder(chosen.source, not chosen.no_labels).texts
-    return [TextFile(chosen.source, Path(chosen.source).name)]
+    return [SampleFile(chosen.source, Path(chosen.source).name)]

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from mccgr_cli.errors import DataError
 from mccgr_cli.files.container import Contents
-from mccgr_cli.files.folders import count_of, describe_ignored, name_as_text
+from mccgr_cli.files.folders import SampleFile, count_of, describe_ignored, name_as_text
 from mccgr_cli.files.provenance import Input
 from mccgr_cli.files.readers import Loaded, input_errors, require_name, split_inner
 from mccgr_cli.files.readers.checks import finish_matrix
@@ -24,7 +24,7 @@ from mccgr_cli.images.extract import (
     try_network,
     unusable_image,
 )
-from mccgr_cli.images.find import Collection, ImageFile, images_in_folder, images_on_list, unreadable_files
+from mccgr_cli.images.find import Collection, images_in_folder, images_on_list, unreadable_files
 from mccgr_cli.images.network.describe import Network
 from mccgr_cli.images.settings import Description, Learning
 from mccgr_cli.texts.find import SUFFIXES
@@ -50,7 +50,7 @@ def find_images(job: Job, chosen: ImageInput) -> Collection:
             raise DataError("standard input", "closed", "pipe a list in, or name a folder")
         collection = images_on_list(sys.stdin.buffer.read(), labelled)
     elif is_one_image:
-        collection = Collection([ImageFile(source, name_as_text(source))])
+        collection = Collection([SampleFile(source, name_as_text(source))])
     else:
         collection = images_in_folder(source, labelled)
     if collection.skipped and chosen.strict:

@@ -30,9 +30,8 @@ from mccgr_cli.texts.settings import IMAGES, TEXTS, Counting, TextInput
 
 if TYPE_CHECKING:
     from mccgr_cli.cli.progress import Reporter, Staging
+    from mccgr_cli.files.folders import SampleFile
     from mccgr_cli.files.run_manifest import Manifest
-    from mccgr_cli.images.find import ImageFile
-    from mccgr_cli.texts.find import TextFile
 
 FOR_IMAGES = (
     "words",
@@ -218,7 +217,7 @@ def kind_of(source: str, texts: TextInput) -> str:
     return kind
 
 
-def find_samples(request: Request) -> Sequence[ImageFile | TextFile] | None:
+def find_samples(request: Request) -> Sequence[SampleFile] | None:
     """The images or texts in a folder; None if the source is a file."""
     from mccgr_cli.images.find import images_in_folder
     from mccgr_cli.texts.find import texts_in_folder
@@ -285,7 +284,7 @@ def checksums(names: Sequence[str | None]) -> dict[str, str]:
     return found
 
 
-def fingerprint_of(source: str, samples: Sequence[ImageFile | TextFile] | None) -> str:
+def fingerprint_of(source: str, samples: Sequence[SampleFile] | None) -> str:
     """The hash of everything in the source."""
     from mccgr_cli.files.readers import input_errors, split_inner
     from mccgr_cli.files.run_manifest import checksum_of, hash_of

@@ -190,13 +190,13 @@ def describe_new(job: Job, matrix: Loaded, paths: Sequence[str], asked: Asked) -
     from mccgr_cli.blocks.rows import normalize
     from mccgr_cli.cli.describing import describe
     from mccgr_cli.core.similarity import NORMALIZATION
-    from mccgr_cli.files.folders import name_as_text
-    from mccgr_cli.images.find import Collection, ImageFile
+    from mccgr_cli.files.folders import SampleFile, name_as_text
+    from mccgr_cli.images.find import Collection
     from mccgr_cli.images.settings import Description, Learning
     from mccgr_cli.workflow.description import read_describer
 
     known = read_describer(matrix, asked.model)
-    collection = Collection([ImageFile(path, name_as_text(path)) for path in paths])
+    collection = Collection([SampleFile(path, name_as_text(path)) for path in paths])
     chosen = ImageInput(paths[0], strict=True, max_pixels=asked.max_pixels)
     (contents,), _ = describe(job, chosen, collection, known, Learning(), Description())
     return normalize(contents["X"].astype("float64"), NORMALIZATION)

@@ -15,6 +15,21 @@ DEEPEST = 100  # levels of folders
 
 
 @dataclass(frozen=True)
+class SampleFile:
+    """An image or a text in a file of its own."""
+
+    path: str  # to open it; may hold any bytes
+    name: str  # to show and store it; always valid text
+    label: str | None = None
+
+    @classmethod
+    def below(cls, root: Path, path: Path, labelled: bool) -> SampleFile:
+        """The file at ``path`` in a folder. The folder of the first level is its label."""
+        label = name_as_text(path.parts[0]) if labelled and len(path.parts) > 1 else None
+        return cls(str(root / path), name_as_text(path.as_posix()), label)
+
+
+@dataclass(frozen=True)
 class Skipped:
     """A file that cannot be used."""
 

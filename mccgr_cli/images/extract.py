@@ -18,12 +18,11 @@ import numpy as np
 from mccgr_cli.blocks.protocol import Array
 from mccgr_cli.blocks.threads import threads_for_blocks
 from mccgr_cli.errors import DataError, ParameterError
-from mccgr_cli.files.folders import Skipped
+from mccgr_cli.files.folders import SampleFile, Skipped
 from mccgr_cli.images import sift
 from mccgr_cli.images.codebook import Codebook, count, draw, learn
 from mccgr_cli.images.decode import DECODER_CRASHED, UnusableImage, decode, decode_colours, undecodable
 from mccgr_cli.images.facts import MEASURED_SIZE, ImageFacts, facts_from
-from mccgr_cli.images.find import ImageFile
 from mccgr_cli.images.network.describe import Network, count_features
 from mccgr_cli.images.settings import Description, Learning
 from mccgr_cli.system.processes import WorkerPool
@@ -37,7 +36,7 @@ Result = TypeVar("Result")
 class Described:
     """The usable images, and one or more matrices with a row for each of them."""
 
-    images: list[ImageFile]
+    images: list[SampleFile]
     X: list[Array]  # (images, features) for each codebook, or for the network
     skipped: list[Skipped]
     remarks: dict[str, tuple[str, ...]]  # by name: how an image was converted
@@ -46,7 +45,7 @@ class Described:
 
 
 def learn_codebooks(
-    images: Sequence[ImageFile],
+    images: Sequence[SampleFile],
     description: Description,
     learning: Learning,
     workers: WorkerPool,
@@ -96,7 +95,7 @@ def quotas(images: int, learning: Learning) -> list[int]:
 
 
 def count_words(
-    images: Sequence[ImageFile],
+    images: Sequence[SampleFile],
     books: Sequence[Codebook],
     workers: WorkerPool,
     max_pixels: int,
@@ -119,7 +118,7 @@ def try_network(network: Network, workers: WorkerPool) -> int:
 
 
 def run_network(
-    images: Sequence[ImageFile],
+    images: Sequence[SampleFile],
     network: Network,
     features: int,
     workers: WorkerPool,
@@ -134,14 +133,14 @@ def run_network(
 
 
 def collect(
-    images: Sequence[ImageFile],
+    images: Sequence[SampleFile],
     results: Iterator[DescribedImage | str],
     X: list[Array],
     strict: bool,
     on_progress: Callable[[int, int], Any],
 ) -> Described:
     """Write the rows of all usable images into the matrices X."""
-    used, skipped, facts = list[ImageFile](), list[Skipped](), list[ImageFacts]()
+    used, skipped, facts = list[SampleFile](), list[Skipped](), list[ImageFacts]()
     remarks: dict[str, tuple[str, ...]] = {}
     digest = hashlib.sha256()
     for image, (rows, fact, remarked) in usable(images, results, skipped, strict, on_progress):
@@ -156,12 +155,12 @@ def collect(
 
 
 def usable(
-    images: Sequence[ImageFile],
+    images: Sequence[SampleFile],
     results: Iterator[Result | str],
     skipped: list[Skipped],
     strict: bool,
     on_progress: Callable[[int, int], Any],
-) -> Iterator[tuple[ImageFile, Result]]:
+) -> Iterator[tuple[SampleFile, Result]]:
     """Yield the images that have a result, not a reason why there is none. The others are added to ``skipped``."""
     for done, (image, result) in enumerate(zip(images, results, strict=True), 1):
         on_progress(done, len(images))
@@ -198,14 +197,14 @@ def for_one_image(function: Callable[..., Result]) -> Callable[..., Result | str
 
 
 @for_one_image
-def sample_image(item: tuple[int, ImageFile, int], description: Description, max_pixels: int, seed: int) -> Array:
+def sample_image(item: tuple[int, SampleFile, int], description: Description, max_pixels: int, seed: int) -> Array:
     number, image, share = item
     grey = decode(image.path, description.max_size, max_pixels).grey
     return draw(describe(grey, description), share, np.random.default_rng([seed, number]))
 
 
 @for_one_image
-def count_image(image: ImageFile, books: Sequence[Codebook], max_pixels: int) -> DescribedImage:
+def count_image(image: SampleFile, books: Sequence[Codebook], max_pixels: int) -> DescribedImage:
     description = books[0].description
     decoded = decode(image.path, description.max_size, max_pixels)
     rows = count(describe(decoded.grey, description), books)
@@ -213,7 +212,7 @@ def count_image(image: ImageFile, books: Sequence[Codebook], max_pixels: int) ->
 
 
 @for_one_image
-def run_on_image(image: ImageFile, network: Network, max_pixels: int) -> DescribedImage:
+def run_on_image(image: SampleFile, network: Network, max_pixels: int) -> DescribedImage:
     decoded = decode_colours(image.path, max(2 * network.preparation.model_size, MEASURED_SIZE), max_pixels)
     grey = cv2.cvtColor(decoded.colours, cv2.COLOR_RGB2GRAY)
     return [network.describe(decoded.colours)], facts_from(image.path, decoded, grey), decoded.remarks

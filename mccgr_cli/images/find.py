@@ -10,6 +10,7 @@ from pathlib import Path
 
 from mccgr_cli.errors import DataError
 from mccgr_cli.files.folders import (
+    SampleFile,
     Skipped,
     by_suffix,
     check_labels,
@@ -28,18 +29,11 @@ SUFFIXES = (
 )
 
 
-@dataclass(frozen=True)
-class ImageFile:
-    path: str  # to open it; may hold any bytes
-    name: str  # to show and store it; always valid text
-    label: str | None = None
-
-
 @dataclass
 class Collection:
     """The images found in a folder or on a list, and what was left out."""
 
-    images: list[ImageFile] = field(default_factory=list)
+    images: list[SampleFile] = field(default_factory=list)
     skipped: list[Skipped] = field(default_factory=list)
     empty: list[str] = field(default_factory=list)  # folders of the first level without images
     ignored: list[str] = field(default_factory=list)  # files whose names are not those of images
@@ -61,8 +55,7 @@ def images_in_folder(folder: str, labelled: bool = True) -> Collection:
         elif path.suffix.lower() not in SUFFIXES:
             found.ignored.append(name)
         else:
-            label = name_as_text(path.parts[0]) if labelled and len(path.parts) > 1 else None
-            found.images.append(ImageFile(str(root / path), name, label))
+            found.images.append(SampleFile.below(root, path, labelled))
     if not found.images and found.skipped:
         first = found.skipped[0]
         raise DataError(folder, f"no image can be reached; {first.name}: {first.reason}")
@@ -104,6 +97,6 @@ def images_on_list(content: bytes, labelled: bool = True) -> Collection:
     images = []
     for path, folder in zip(paths, folders, strict=True):
         below = Path(folder).relative_to(common).parts
-        images.append(ImageFile(path, name_as_text(path), name_as_text(below[0]) if labelled and below else None))
+        images.append(SampleFile(path, name_as_text(path), name_as_text(below[0]) if labelled and below else None))
     check_labels({image.name: image.label for image in images}, "standard input", "image")
     return Collection(images)

@@ -9,8 +9,8 @@ from dataclasses import replace
 
 import numpy as np
 
+from mccgr_cli.files.folders import SampleFile
 from mccgr_cli.images.decode import UnusableImage, open_image
-from mccgr_cli.images.find import ImageFile
 from mccgr_cli.images.settings import Description
 
 MEASURED_IMAGES = 100
@@ -19,7 +19,7 @@ PATCHES_ALONG_SIDE = 4  # of the largest size that fit along a square image, at 
 FINEST_STEP = 2  # pixels
 
 
-def adapt_to_images(images: Sequence[ImageFile], usual: Description, max_pixels: int) -> Description:
+def adapt_to_images(images: Sequence[SampleFile], usual: Description, max_pixels: int) -> Description:
     """The usual description; for small images with a finer grid and without patches that are too large."""
     some = np.linspace(0, len(images) - 1, min(len(images), MEASURED_IMAGES)).astype(int)
     sizes = []  # sides of squares with the area of the scaled images

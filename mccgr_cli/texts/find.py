@@ -7,25 +7,27 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from mccgr_cli.errors import DataError
-from mccgr_cli.files.folders import Skipped, check_labels, count_of, name_as_text, require_folder, suffix_of, walk
+from mccgr_cli.files.folders import (
+    SampleFile,
+    Skipped,
+    check_labels,
+    count_of,
+    name_as_text,
+    require_folder,
+    suffix_of,
+    walk,
+)
 from mccgr_cli.texts.read import Text, UnusableText, is_text_file, read_text
 
 SUFFIXES = (".txt", ".text", ".md", ".markdown", ".rst", ".tex", ".eml")
 NO_SUFFIX = ("", *(f".{digit}" for digit in range(10)))  # as in articles called 12, or x.1: their contents decide
 
 
-@dataclass(frozen=True)
-class TextFile:
-    path: str  # to open it; may hold any bytes
-    name: str  # to show and store it; always valid text
-    label: str | None = None
-
-
 @dataclass
 class Collection:
     """The texts found in a folder, and what was left out."""
 
-    texts: list[TextFile] = field(default_factory=list)
+    texts: list[SampleFile] = field(default_factory=list)
     skipped: list[Skipped] = field(default_factory=list)
     ignored: list[str] = field(default_factory=list)  # files that are not texts by their names
 
@@ -38,12 +40,10 @@ def texts_in_folder(folder: str, labelled: bool = True) -> Collection:
     found = Collection()
     root = require_folder(folder, "texts")
     for path in walk(root, found.skipped):
-        name = name_as_text(path.as_posix())
         if may_be_text(root / path):
-            label = name_as_text(path.parts[0]) if labelled and len(path.parts) > 1 else None
-            found.texts.append(TextFile(str(root / path), name, label))
+            found.texts.append(SampleFile.below(root, path, labelled))
         else:
-            found.ignored.append(name)
+            found.ignored.append(name_as_text(path.as_posix()))
     if not found.texts:
         others = f"{count_of(len(found.ignored), 'file')}, none a text by its name"
         remedy = f"mccgr reads {' '.join(SUFFIXES)}, and files without a suffix"
@@ -58,7 +58,7 @@ def may_be_text(path: Path) -> bool:
     return suffix in SUFFIXES or ((suffix in NO_SUFFIX or suffix[1:].isdecimal()) and is_text_file(str(path)))
 
 
-def read_files(files: list[TextFile], limit: int) -> Iterator[Text]:
+def read_files(files: list[SampleFile], limit: int) -> Iterator[Text]:
     """The texts in files with at most ``limit`` bytes, one at a time."""
     for file in files:
         try:
