@@ -228,14 +228,14 @@ def test_records_without_a_text_are_skipped(extracted, tmp_path):
     contents, X, said = extracted(write_lines(tmp_path / "texts.jsonl", [*records, *odd]))
     assert len(X) == 24
     assert contents["skipped/names"] == ["none", "line 26", "three", "blank"]
-    assert "skipped 1 text, its 'text' is not text but int: three" in said
+    assert "skipped 1 text, its 'text' is not text: three" in said
 
 
 @pytest.mark.parametrize(
     ("name", "content", "told"),
     [
         ("a.jsonl", '{"text": "a"}\n{"text": \n', "line 2 is not JSON"),
-        ("a.jsonl", '{"text": "a"}\n[3]\n', "line 2 is list, not an object with fields"),
+        ("a.jsonl", '{"text": "a"}\n[3]\n', "line 2 is not an object with fields"),
         ("a.jsonl", '{"body": "a", "topic": 3}\n', "no field 'text'; name one with --text-field: body, topic"),
         ("a.csv", "body,topic\nx,y\n", "no field 'text'; name one with --text-field: body, topic"),
         ("a.csv", "text\na\0b\n", "holds zero bytes, so it is no text"),

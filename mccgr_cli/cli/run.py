@@ -149,13 +149,14 @@ def command(
 def run(request: Request) -> None:
     """Do all stages that are not done yet."""
     from mccgr_cli.cli.progress import Reporter
+    from mccgr_cli.files.folders import count_of
 
     reporter, folder = Reporter(request.output.quiet, request.output.verbose), request.folder
     check(request)
     samples = find_samples(request)
     usual = request.description
     if samples is not None and request.k is not None and request.k > len(samples):
-        what = f"{request.k} components are more than the {len(samples)} {request.kind}"
+        what = f"{request.k} components, but only {count_of(len(samples), request.kind.removesuffix('s'))}"
         raise ParameterError("--k", what, f"give at most {len(samples)}")
     if request.kind == IMAGES:
         request = replace(request, description=grid_for(request, samples))

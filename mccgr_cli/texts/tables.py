@@ -102,7 +102,7 @@ def json_records(file: TextIO, where: str, limit: int) -> Iterator[tuple[int, di
             why = getattr(fault, "msg", "nested too deeply, or a number is too long")
             raise DataError(where, f"line {number} is not JSON: {why}", "mend or remove it") from None
         if not isinstance(record, dict):
-            what = f"line {number} is {type(record).__name__}, not an object with fields"
+            what = f"line {number} is not an object with fields"
             raise DataError(where, what, 'every line needs the form {"text": "..."}')
         yield number, record
 
@@ -147,7 +147,7 @@ def text_of(record: dict[str, Any], fields: Fields, number: int, limit: int, is_
     if content is None:
         return Text(*about, fault=f"no {fields.text!r}" if fields.text not in record else EMPTY)
     if not isinstance(content, str):
-        return Text(*about, fault=f"its {fields.text!r} is not text but {type(content).__name__}")
+        return Text(*about, fault=f"its {fields.text!r} is not text")
     if not content.strip():
         return Text(*about, fault=EMPTY)
     if len(content) > limit:
