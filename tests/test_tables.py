@@ -119,6 +119,11 @@ WRITERS: dict[str, tuple[bytes, list[str] | None, list[str] | None, str]] = {
         .encode("utf-16-le"),
         *(ROWS, COLUMNS, "separated by tabs"),
     ),
+    "LibreOffice, UTF-32": (
+        codecs.BOM_UTF32_LE + lines("id,a,b,c", "s1,1.5,0,3", "s2,0,1011,2.25", "s3,2,0.125,7")
+        .decode().encode("utf-32-le"),
+        *(ROWS, COLUMNS, "row names: column 1 ('id')"),
+    ),
     "LibreOffice, all quoted": (
         lines('"id","a","b","c"', '"s1","1,5","0","3"', '"s2","0","1011","2,25"', '"s3","2","0,125","7"'),
         *(ROWS, COLUMNS, "decimal commas"),

@@ -2,21 +2,13 @@
 
 from __future__ import annotations
 
-import codecs
 import os
 import stat
 from dataclasses import dataclass
 
+from mccgr_cli.files.encodings import WESTERN, marked_encoding
 from mccgr_cli.files.folders import reading_fault
 
-BOMS = {  # the longest first: UTF-32 begins like UTF-16
-    codecs.BOM_UTF32_LE: "utf-32",
-    codecs.BOM_UTF32_BE: "utf-32",
-    codecs.BOM_UTF8: "utf-8-sig",
-    codecs.BOM_UTF16_LE: "utf-16",
-    codecs.BOM_UTF16_BE: "utf-16",
-}
-WESTERN = "cp1252"  # of most texts that are not Unicode
 HEAD = 8192  # bytes that tell texts from other files
 MOST_CONTROLS = 0.02  # of the first letters of a text: other files have many more
 WHITE = "\t\n\r\f\v\x1b"
@@ -76,10 +68,7 @@ def decode(data: bytes) -> tuple[str, str]:
 
 def encoding_of(head: bytes) -> str | None:
     """The encoding by the first bytes: a byte-order mark, or UTF-8; None if they are no text."""
-    for mark, encoding in BOMS.items():
-        if head.startswith(mark):
-            return encoding
-    return None if b"\0" in head else "utf-8"
+    return marked_encoding(head) or (None if b"\0" in head else "utf-8")
 
 
 def is_text_file(path: str) -> bool:

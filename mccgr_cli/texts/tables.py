@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from mccgr_cli.errors import DataError
+from mccgr_cli.files.encodings import WESTERN
 from mccgr_cli.files.folders import reading_fault
-from mccgr_cli.texts.read import EMPTY, HEAD, WESTERN, Text, encoding_of
+from mccgr_cli.texts.read import EMPTY, HEAD, Text, encoding_of
 
 LINES, TABLES = (".jsonl", ".ndjson"), (".csv", ".tsv")
 SEPARATORS = (",", ";", "\t")

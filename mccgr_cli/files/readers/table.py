@@ -16,11 +16,12 @@ import numpy as np
 
 from mccgr_cli.blocks.protocol import Array
 from mccgr_cli.errors import DataError
+from mccgr_cli.files.encodings import WESTERN
 from mccgr_cli.files.readers.arrays import Found, NamedLabels, shown
 from mccgr_cli.files.readers.dialect import SEPARATOR_NAMES, Dialect, Evidence, Marks, find_dialect, is_text
 from mccgr_cli.files.readers.dialect import looks_like_number as is_number
 from mccgr_cli.files.readers.layout import LABEL_COLUMNS, Layout, find_layout
-from mccgr_cli.files.readers.text import WINDOWS, counted, filled, load_text, opened_text
+from mccgr_cli.files.readers.text import counted, filled, load_text, opened_text
 
 WORDS_OF_TEXT, MOST_LETTERS = 4, 60  # words of a field that is a text, and letters of it in a message
 UNKNOWN_LABELS = frozenset(("", "na", "nan", "#n/a", "null"))  # how programs write that a sample has no label
@@ -66,7 +67,7 @@ def read_table(path: Path, inner: str | None, label_key: str | None, where: str,
         else [f"separated by {SEPARATOR_NAMES.get(dialect.separator, dialect.separator)}"]
     )
     notes += [marks.description] if marks is not None else []
-    notes += ["text of Windows (cp1252)"] if encoding == WINDOWS else []
+    notes += ["text of Windows (cp1252)"] if encoding == WESTERN else []
     found["about"] = "; ".join([layout.description(unlabelled), *notes])
     return found
 

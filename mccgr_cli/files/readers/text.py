@@ -17,14 +17,13 @@ import numpy as np
 
 from mccgr_cli.blocks.protocol import Array
 from mccgr_cli.errors import DataError
+from mccgr_cli.files.encodings import LONGEST_MARK, WESTERN, marked_encoding
 from mccgr_cli.files.readers.arrays import NamedLabels
 from mccgr_cli.system.memory import available_memory, format_bytes
 
 PIECE = 1 << 16  # bytes read at a time
 FIELD_BYTES = 200  # memory for a field in the first lines of a table, which are split into text
 SEPARATORS = (b",", b";", b"\t", b" ", b"\n")
-MARKS = {codecs.BOM_UTF8: "utf-8-sig", codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16"}
-WINDOWS = "cp1252"
 
 
 def read_label_lines(path: Path, inner: str | None, where: str) -> NamedLabels:
@@ -68,17 +67,16 @@ def opened_text(source: Path | BinaryIO, where: str) -> Iterator[TextIO]:
 
 
 def encoding_of(content: Any, where: str) -> str:
-    """UTF-8; UTF-16 if the first bytes say so; otherwise what old Windows programs write."""
-    start = content.read(3)
-    marked = next((name for mark, name in MARKS.items() if start.startswith(mark)), None)
-    if marked == "utf-16":
+    """UTF-8; UTF-16 or UTF-32 if the first bytes say so; otherwise what old Windows programs write."""
+    marked = marked_encoding(content.read(LONGEST_MARK))
+    if marked not in (None, "utf-8-sig"):
         return marked
     fault = decoding_fault(content, "utf-8")
     if fault is None:
         return marked or "utf-8"
-    if marked or decoding_fault(content, WINDOWS):
+    if marked or decoding_fault(content, WESTERN):
         raise DataError(where, f"not UTF-8 text (byte {fault.object[fault.start]:#04x})", "save it as UTF-8")
-    return WINDOWS
+    return WESTERN
 
 
 def decoding_fault(content: Any, encoding: str) -> UnicodeDecodeError | None:
